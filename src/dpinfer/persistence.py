@@ -81,17 +81,49 @@ def vacant(path: Path, force: bool, remedy: str) -> None:
         raise InputError(f"{str(path)!r} is there already: {remedy}")
 
 
-def encode(value: Any, *, null: bool = False) -> Any:
-    """A dataclass becomes an object with its class name under ``kind``; arrays and tuples become
-    lists, codes stay.
+@dataclasses.dataclass(frozen=True)
+class FileNames:
+    """The names of classes and fields in files.
+
+    A class or a field that is renamed in Python keeps its name in files: only its row here changes.
+    ``classes`` maps a name in files to its class; ``keys`` maps a class to its fields whose key in
+    files is another word.
+    """
+
+    classes: Mapping[str, type]
+    keys: Mapping[type, Mapping[str, str]] = dataclasses.field(default_factory=dict)
+
+    def __or__(self, other: "FileNames") -> "FileNames":
+        return FileNames({**self.classes, **other.classes}, {**self.keys, **other.keys})
+
+    def name(self, cls: type) -> str:
+        """Return the name of a class in files; `KeyError` if it has none."""
+        for name, known in self.classes.items():
+            if known is cls:
+                return name
+        raise KeyError(f"{cls.__name__} has no name in files")
+
+    def fields(self, cls: type) -> dict[str, dataclasses.Field[Any]]:
+        """Return the fields of a class by their keys in files, in their order."""
+        keys = self.keys.get(cls, {})
+        return {keys.get(field.name, field.name): field for field in dataclasses.fields(cls)}
+
+
+_NO_NAMES = FileNames({})
+
+
+def encode(value: Any, names: FileNames = _NO_NAMES, *, null: bool = False) -> Any:
+    """Return a value as plain JSON: a dataclass becomes an object with its name in files under
+    ``kind``; arrays and tuples become lists, codes stay.
 
     With ``null``, what is no finite number is null; else it is a text.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {
-            f.name: encode(getattr(value, f.name), null=null) for f in dataclasses.fields(value)
+            key: encode(getattr(value, field.name), names, null=null)
+            for key, field in names.fields(type(value)).items()
         }
-        return {"kind": type(value).__name__, **fields}
+        return {"kind": names.name(type(value)), **fields}
     if isinstance(value, np.ndarray) and value.size == 0 and value.ndim > 1:
         return {"kind": _EMPTY, "shape": list(value.shape)}  # a list would lose its shape
     if isinstance(value, np.ndarray | np.generic):
@@ -99,20 +131,20 @@ def encode(value: Any, *, null: bool = False) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if null else str(value)
     if isinstance(value, tuple | list):
-        return [encode(item, null=null) for item in value]
+        return [encode(item, names, null=null) for item in value]
     return value.value if isinstance(value, Enum) else value
 
 
-def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
-    """The inverse of `encode`, for the classes named in ``kinds`` only; a field that came later
-    takes its default.
+def decode(value: Any, names: FileNames, hint: Any = None) -> Any:
+    """Return the value that `encode` wrote, of the classes in ``names`` only; a field that was added
+    later takes its default.
     """
     if isinstance(value, dict):
-        return _decode_object(value, kinds)
+        return _decode_object(value, names)
     if isinstance(value, list):
         if _holds_array(hint):
             return np.array(value, dtype=np.float64)
-        return tuple(decode(item, kinds) for item in value)
+        return tuple(decode(item, names) for item in value)
     if value is None and hint is float:
         return math.nan
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -120,15 +152,19 @@ def decode(value: Any, kinds: Mapping[str, type], hint: Any = None) -> Any:
     return value
 
 
-def _decode_object(value: dict[str, Any], kinds: Mapping[str, type]) -> Any:
+def _decode_object(value: dict[str, Any], names: FileNames) -> Any:
     if value["kind"] == _EMPTY:
         return np.empty([int(side) for side in value["shape"]])
-    cls = kinds[value["kind"]]
-    fields = {f.name: f.type for f in dataclasses.fields(cls)}
-    needed = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+    cls = names.classes[value["kind"]]
+    fields = names.fields(cls)
+    needed = {key for key, field in fields.items() if field.default is dataclasses.MISSING}
     if not {"kind", *needed} <= set(value) <= {"kind", *fields}:
-        raise KeyError(f"the fields of {cls.__name__} are {sorted(fields)}")
-    given = {name: decode(value[name], kinds, fields[name]) for name in fields if name in value}
+        raise KeyError(f"the fields of {value['kind']} are {sorted(fields)}")
+    given = {
+        field.name: decode(value[key], names, field.type)
+        for key, field in fields.items()
+        if key in value
+    }
     return cls(**given)
 
 

@@ -17,6 +17,7 @@ from scipy.stats import norm
 
 import dpinfer as dp
 from dpinfer.mechanisms.privacy_cost import ORDERS, PerturbedObjective
+from dpinfer.persistence import FileNames
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
@@ -223,7 +224,7 @@ def test_units_pay_for_every_rank(shape):
 @pytest.mark.parametrize("shape", ["one-sided", "two-sided"])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 6.0])
 def test_a_fit_of_exactly_the_total_is_accepted(epsilon, shape, monkeypatch):
-    monkeypatch.setitem(entries.KINDS, "Perturbed", Perturbed)
+    monkeypatch.setattr(entries, "_NAMES", entries._NAMES | FileNames({"Perturbed": Perturbed}))
     safe = dp.ApproxDP(epsilon, DELTA).zcdp().rho
     rho, mu = 0.1 * safe, math.sqrt(0.2 * safe)
 

@@ -19,6 +19,9 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
+from dpinfer.persistence import FileNames
+from dpinfer.privacy.budget import NoPrivacy
+from dpinfer.privacy.entries import NAMES
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 from dpinfer.rows.workers import progress
@@ -27,6 +30,7 @@ WIDEST = 100
 _NARROWEST = 60  # of a forest plot, and of models side by side
 _NARROWEST_NAME = 16  # of a column of names
 _GAP = 3  # between two columns of a table
+_NAMES = NAMES | FileNames({"NoPrivacy": NoPrivacy})
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and nothing else.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -108,7 +112,7 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
-    return persistence.encode(value, null=True)
+    return persistence.encode(value, _NAMES, null=True)
 
 
 def title(words: str) -> Text:

@@ -10,6 +10,7 @@ from dpinfer import persistence
 from dpinfer.errors import LedgerError
 from dpinfer.mechanisms.privacy_cost import PerturbedObjective
 from dpinfer.neighbours import Neighbours
+from dpinfer.persistence import FileNames
 from dpinfer.privacy.accountant import Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
 from dpinfer.privacy.release import (
@@ -28,11 +29,23 @@ FORMAT = "dpinfer.Ledger"
 VERSION = 3
 """Of the texts.  Versions 1 and 2 were never released: releases had no bounds."""
 
-_BUDGETS = (PureDP, ZCDP, ApproxDP)
-_SUMS = (NoisySum, ScaledSum, NoisyCounts, ShownLevels)
-_MINIMA = (NoisyMinimum, PerturbedMinimum, LaplaceMinimum, PerturbedObjective)
-KINDS: dict[str, type] = {kind.__name__: kind for kind in (*_BUDGETS, *_SUMS, *_MINIMA)}
-"""The values that a ledger stores inside its header and its events."""
+NAMES = FileNames(
+    {
+        "PureDP": PureDP,
+        "ZCDP": ZCDP,
+        "ApproxDP": ApproxDP,
+        "NoisySum": NoisySum,
+        "ScaledSum": ScaledSum,
+        "NoisyCounts": NoisyCounts,
+        "ShownLevels": ShownLevels,
+        "NoisyMinimum": NoisyMinimum,
+        "PerturbedMinimum": PerturbedMinimum,
+        "LaplaceMinimum": LaplaceMinimum,
+        "PerturbedObjective": PerturbedObjective,
+    }
+)
+"""The names of the values that a ledger stores inside its header and its events.  They never change:
+every ledger that was ever written is read by them."""
 
 _ROUNDING = 1e-9  # by which the cost of a release may exceed its share, as both are rounded
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
@@ -93,9 +106,12 @@ class Terms:
             raise ValueError("orders")
 
 
+_NAMES = NAMES | FileNames({"Entry": Entry, "Terms": Terms})
+
+
 def header_text(terms: Terms) -> str:
     """The header as it is stored."""
-    return _text({"format": FORMAT, "version": VERSION, **persistence.encode(terms)})
+    return _text({"format": FORMAT, "version": VERSION, **persistence.encode(terms, _NAMES)})
 
 
 def terms_of(header: str) -> Terms:
@@ -115,8 +131,8 @@ def terms_of(header: str) -> Terms:
 def entry_text(entry: Entry) -> str:
     """An entry as it is stored, with its cost for readers; nothing is derived from that."""
     try:
-        cost = persistence.encode(entry.cost)
-        text = _text({**persistence.encode(entry), "version": VERSION, "cost": cost})
+        cost = persistence.encode(entry.cost, NAMES)
+        text = _text({**persistence.encode(entry, _NAMES), "version": VERSION, "cost": cost})
         if _entry(text) != entry:
             raise KeyError
     except _UNREADABLE:  # written, it would lock the ledger
@@ -194,7 +210,7 @@ def _require_present(version: object) -> None:
 
 def _fields(raw: dict[str, Any]) -> dict[str, Any]:
     fields = {
-        name: persistence.decode(value, KINDS)
+        name: persistence.decode(value, _NAMES)
         for name, value in raw.items()
         if name not in ("kind", "version")
     }

@@ -13,6 +13,7 @@ from dpinfer.errors import InputError
 from dpinfer.inference.error_laws import BiasedNormal, ErrorLaw
 from dpinfer.inference.joint import Joint
 from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
+from dpinfer.persistence import FileNames
 from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.column_figures import Figure, Figures
@@ -27,22 +28,26 @@ VERSION = 5
 DESCRIBED = "dpinfer.Description"
 DESCRIBED_VERSION = 1
 _LEVEL = 0.95  # of the intervals that a file shows
-_CLASSES = (
-    BiasedNormal,
-    Alternatives,
-    Band,
-    ErrorLaw,
-    Geometry,
-    Joint,
-    Model,
-    NoPrivacy,
-    Privacy,
-    Unit,
-    Words,
-    Gaussian,
-    SphericalLaplace,
+_NAMES = entries.NAMES | FileNames(
+    {
+        "Alternatives": Alternatives,
+        "Band": Band,
+        "BiasedNormal": BiasedNormal,
+        "ErrorLaw": ErrorLaw,
+        "Gaussian": Gaussian,
+        "Geometry": Geometry,
+        "Joint": Joint,
+        "Model": Model,
+        "NoPrivacy": NoPrivacy,
+        "Privacy": Privacy,
+        "Question": Question,
+        "SphericalLaplace": SphericalLaplace,
+        "Unit": Unit,
+        "Words": Words,
+    }
 )
-_KINDS: dict[str, type] = entries.KINDS | {kind.__name__: kind for kind in _CLASSES}
+"""The names of classes in saved results and descriptions; where a field is renamed, its key in files
+stays, by an entry in ``keys``."""
 
 
 class ReplacedError(InputError):
@@ -57,11 +62,12 @@ def document(result: Estimates) -> str:
     prediction.  ``reading`` is for readers without dpinfer: it follows from the rest, and is not
     read back.
     """
-    fields: dict[str, Any] = persistence.encode(result, null=True)
-    if result.question is not None:  # columns as a schema writes them
-        asked = result.question
-        fields["question"]["columns"] = {column.name: entry_of(column) for column in asked.columns}
-        fields["question"]["derived"] = {one.name: derived_entry(one) for one in asked.derived}
+    question = result.question
+    bare = replace(result, question=question and replace(question, columns=(), derived=()))
+    fields: dict[str, Any] = persistence.encode(bare, _of_result(type(result)), null=True)
+    if question is not None:  # columns as a schema writes them
+        fields["question"]["columns"] = {one.name: entry_of(one) for one in question.columns}
+        fields["question"]["derived"] = {one.name: derived_entry(one) for one in question.derived}
     shown = np.where(result.reported, result.estimate, np.nan)
     fields["in_predictions"] = fields["estimate"]
     fields["estimate"] = persistence.encode(shown, null=True)
@@ -72,6 +78,10 @@ def document(result: Estimates) -> str:
         indent=1,
         allow_nan=False,
     )
+
+
+def _of_result(cls: type[Estimates]) -> FileNames:
+    return _NAMES | FileNames({"FitResult": cls})
 
 
 @np.errstate(all="ignore")
@@ -109,7 +119,7 @@ def read(text: str, cls: type[Estimates]) -> Any:
     try:
         fields = _fields(text)
         question = _question(fields["question"])
-        result = persistence.decode(fields | {"question": None}, _KINDS | {cls.__name__: cls})
+        result = persistence.decode(fields | {"question": None}, _of_result(cls))
     except ReplacedError:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as fault:
@@ -163,7 +173,7 @@ def _question(raw: Any) -> Question | None:
     columns = tuple(column_of(name, entry) for name, entry in raw["columns"].items())
     derived = tuple(derived_of(name, entry) for name, entry in raw.get("derived", {}).items())
     fields = {
-        key: persistence.decode(value, {})
+        key: persistence.decode(value, _NAMES)
         for key, value in raw.items()
         if key not in ("kind", "columns", "derived")
     }
@@ -183,7 +193,8 @@ def described(description: Figures) -> str:
 
     Where there is no number, null stands; what has no end is a text.
     """
-    fields: dict[str, Any] = persistence.encode(description)
+    names = _NAMES | FileNames({"Description": type(description)})
+    fields: dict[str, Any] = persistence.encode(replace(description, columns=(), figures=()), names)
     del fields["kind"]
     fields["columns"] = {column.name: entry_of(column) for column in description.columns}
     fields["figures"] = [
@@ -208,7 +219,7 @@ def read_described(text: str, cls: type[Figures]) -> Any:
             raise KeyError(f"the fields of {cls.__name__}")
         columns = tuple(column_of(name, entry) for name, entry in fields.pop("columns").items())
         figures = tuple(map(_figure, fields.pop("figures")))
-        given = {key: persistence.decode(value, _KINDS) for key, value in fields.items()}
+        given = {key: persistence.decode(value, _NAMES) for key, value in fields.items()}
         if not isinstance(given["unit"], Unit) or not isinstance(given["privacy"], Privacy):
             raise KeyError("unit and privacy")
         return cls(figures=figures, columns=columns, **given)

@@ -18,6 +18,7 @@ from dpinfer.fit.linear import LeastSquares
 from dpinfer.fit.recipe import Recipe, fit, half_widths
 from dpinfer.mechanisms.sums import MOST_RECORDS
 from dpinfer.numerics.arrays import Array, boundary
+from dpinfer.persistence import FileNames
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.result import text
 from dpinfer.schema.design import Design
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _MOST = (0.1, 0.9)  # quantiles of the simulated fits between which a range is
 _HALF = 0.5  # of the fits: a line that fewer of them print is likely to be open
-_KINDS: dict[str, type] = {kind.__name__: kind for kind in (PureDP, ZCDP, ApproxDP, NoPrivacy)}
+_BUDGETS = FileNames({"PureDP": PureDP, "ZCDP": ZCDP, "ApproxDP": ApproxDP, "NoPrivacy": NoPrivacy})
 _SMALLEST = 1e-3  # ε or ρ that is searched
 _LARGEST = 1e3
 _CLOSE = 0.05  # how closely a budget is found
@@ -187,13 +188,14 @@ class Forecast:
 
     def to_json(self) -> str:
         """The forecast as a JSON object."""
-        return json.dumps(persistence.encode(self), ensure_ascii=False, indent=1, allow_nan=False)
+        return json.dumps(
+            persistence.encode(self, _names()), ensure_ascii=False, indent=1, allow_nan=False
+        )
 
     @classmethod
     def from_json(cls, document: str) -> "Forecast":
         """The inverse of `to_json`; ``document`` is the text."""
-        kinds = {"Forecast": Forecast, **_KINDS}
-        forecast: Forecast = persistence.decode(json.loads(document), kinds)
+        forecast: Forecast = persistence.decode(json.loads(document), _names())
         return forecast
 
     def cell(self, b: int, j: int) -> str:
@@ -201,6 +203,10 @@ class Forecast:
         width = _in_range(self.low[b, j], self.high[b, j])
         share = self.reported[b, j]
         return width if share == 1 else f"{width} ({text.percent(share)})"
+
+
+def _names() -> FileNames:
+    return _BUDGETS | FileNames({"Forecast": Forecast})
 
 
 def label(budget: Budget) -> str:

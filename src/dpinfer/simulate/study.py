@@ -26,6 +26,7 @@ from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.mechanisms.losses import Logistic, Loss, check_loss, kind
 from dpinfer.numerics.arrays import Array
+from dpinfer.persistence import FileNames
 from dpinfer.privacy.budget import Budget
 from dpinfer.result import text
 from dpinfer.rows.source import Pending
@@ -144,14 +145,13 @@ class Study:
 
     def to_json(self) -> str:
         """The study as a JSON object.  No number is a text: null stands where there is none."""
-        return json.dumps(
-            persistence.encode(self, null=True), ensure_ascii=False, indent=1, allow_nan=False
-        )
+        fields = persistence.encode(self, FileNames({"Study": Study}), null=True)
+        return json.dumps(fields, ensure_ascii=False, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, document: str) -> "Study":
         """The inverse of `to_json`; ``document`` is the text."""
-        study: Study = persistence.decode(json.loads(document), {"Study": Study})
+        study: Study = persistence.decode(json.loads(document), FileNames({"Study": Study}))
         return study
 
 

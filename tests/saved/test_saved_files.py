@@ -1,0 +1,107 @@
+"""Files that commit 3a42421 wrote are read and continued, whatever classes and fields are called now."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpinfer as dp
+from dpinfer.privacy import entries
+from dpinfer.result import saved
+from saved.make import costs, make
+
+WRITTEN = Path(__file__).parent / "written"
+LEDGERS = sorted(WRITTEN.glob("*.db"))
+RESULTS = sorted(set(WRITTEN.glob("*.json")) - {WRITTEN / "description.json"})
+
+
+@pytest.fixture(scope="module")
+def now(tmp_path_factory):
+    """The same files, written by today's code."""
+    folder = tmp_path_factory.mktemp("saved")
+    make(folder)
+    return folder
+
+
+def keys(value):
+    """The keys that each class has in a document."""
+    found = {}
+    parts = value.values() if isinstance(value, dict) else value
+    if isinstance(value, dict) and "kind" in value:
+        found[value["kind"]] = set(value)
+    if isinstance(value, dict | list):
+        for part in parts:
+            found |= keys(part)
+    return found
+
+
+def keys_of_ledgers(folder):
+    texts = (text for path in LEDGERS for _, text, _ in rows(folder / path.name))
+    return keys([json.loads(text) for text in texts])
+
+
+def rows(path):
+    return dp.Ledger.open(path).chain()
+
+
+def test_every_ledger_opens_and_costs_what_it_did(tmp_path):
+    for path in LEDGERS:
+        shutil.copy(path, tmp_path)
+    assert costs(tmp_path) == json.loads((WRITTEN / "costs.txt").read_text())
+
+
+@pytest.mark.parametrize("path", LEDGERS, ids=lambda path: path.stem)
+def test_a_ledger_verifies_and_is_continued(path, tmp_path):
+    shutil.copy(path, tmp_path)
+    ledger = dp.Ledger.open(tmp_path / path.name)
+    before = ledger.chain()
+    assert ledger.verify().ok
+    header, *others = (text for _, text, _ in before)
+    assert entries.header_text(entries.terms_of(header)) == header
+    for number, text in enumerate(others, 1):
+        assert entries.entry_text(entries.entry_of(number, text)) == text
+    again = ledger.entries()[-1]
+    ledger.book(again)
+    assert ledger.chain()[: len(before)] == before
+    assert dp.Ledger.open(tmp_path / path.name).entries()[-1].events == again.events
+
+
+def test_what_is_booked_today_has_the_names_of_then(now):
+    """Each name of a class and of a field is there still; what is added is optional."""
+    then, today = keys_of_ledgers(WRITTEN), keys_of_ledgers(now)
+    assert entries.NAMES.classes.keys() | {"Entry", "Terms"} == then.keys() == today.keys()
+    assert all(then[name] <= today[name] for name in then)
+
+
+def read_back(text):
+    """The fields that are read: the others are for readers, or of an earlier version."""
+    fields = json.loads(text)
+    del fields["reading"]
+    (fields["joint"] or {}).pop("surely_longer", None)
+    return fields
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_a_result_is_read_and_written_as_it_was(path):
+    result = dp.FitResult.load(path)
+    assert read_back(result.to_json()) == read_back(path.read_text())
+    shown = [row["estimate"] for row in json.loads(path.read_text())["reading"]["coefficients"]]
+    assert [row["estimate"] for row in result.table()] == pytest.approx(
+        [np.nan if value is None else value for value in shown][: len(result.table())],
+        nan_ok=True,
+        rel=0,
+    )
+
+
+def test_every_name_of_a_result_is_in_these_files():
+    found = keys([json.loads(path.read_text()) for path in RESULTS])
+    assert saved._NAMES.classes.keys() - entries.NAMES.classes.keys() <= found.keys() | {
+        "NoPrivacy"
+    }
+
+
+def test_a_description_is_read_and_written_as_it_was():
+    path = WRITTEN / "description.json"
+    assert json.loads(dp.Description.load(path).to_json()) == json.loads(path.read_text())
