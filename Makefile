@@ -123,7 +123,7 @@ ordinary: $(READY)
 # Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools; then those of
 # the cluster tests, of the tests of the page and of the documentation, with the same versions of what they share.
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	--no-header --upgrade --quiet
+	--no-strip-extras --no-header --upgrade --quiet
 lock:
 	$(COMPILE) --extra all --extra dev --output-file requirements.lock
 	$(COMPILE) --extra all --extra dev --extra dask --extra spark --constraints requirements.lock \

@@ -108,10 +108,6 @@ def test_json(folder):
 
 def test_refused_before_booking(folder):
     (folder / "other.toml").write_text(SCHEMA.replace("95", "99"), encoding="utf-8")
-    inline = SCHEMA.replace("[columns.age]  # stays\ntype", "columns.age.type").replace(
-        "\nlow = 18\nhigh = 95", "\ncolumns.age.low = 18\ncolumns.age.high = 95"
-    )
-    (folder / "inline.toml").write_text(inline, encoding="utf-8")
     for options, words in (
         ([], "--out DIR"),
         (["-o", "out", "--by", "age"], "levels"),
@@ -119,7 +115,6 @@ def test_refused_before_booking(folder):
         (["-o", "out", "--level", 2], "--level"),
         (["-o", "table.csv/x"], "cannot be written"),
         (["-o", "out", "--into", "other.toml"], "otherwise than --schema"),
-        (["-o", "out", "--into", "inline.toml"], "line by line"),
         (["-o", "out", "--into", "nothing.toml"], "cannot be read"),
         (["-o", "out", "--neighbours", "one"], "--neighbours"),
     ):

@@ -22,7 +22,7 @@ from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import table_one, text
 from dpinfer.schema.guesses import default_guess, typical_entry
-from dpinfer.schema.typical_lines import with_typical
+from dpinfer.schema.schema import with_typical
 
 HELP = """Describe a table privately: Table 1, with intervals, booked in a ledger, written to a folder.
 

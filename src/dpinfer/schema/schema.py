@@ -337,9 +337,29 @@ def draft_text(types: Iterable[tuple[str, str]]) -> str:
     require_different([name for name, _ in types])
     blocks = [_HEAD]
     for name, kind in types:
-        lines = [f"[columns.{toml.key_text(name)}]", *_DRAFT_ENTRIES[kind]]
+        lines = [toml.header(name), *_DRAFT_ENTRIES[kind]]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
+
+
+def with_typical(text: str, typical: Mapping[str, Mapping[str, float]], origin: str) -> str:
+    """Write ``typical = {...}`` into the tables of these columns, each with a remark on its origin.
+
+    Guarantee [edits_keep_the_rest]: what is read from the new text is what was read from the old
+    one, but for what is typical of these columns; else it is refused.
+    """
+    edited = text
+    document = toml.read_toml(text)
+    for name, entry in typical.items():
+        edited = toml.set_value(edited, ("columns", name), "typical", entry, origin)
+        document["columns"][name]["typical"] = dict(entry)
+    if not toml.reads_as(edited, document):
+        raise InputError(
+            "the schema cannot be filled in without changing something else: give each column a "
+            "table [columns.NAME] of its own, with one key per line"
+        )
+    Schema.parse(edited)
+    return edited
 
 
 @dataclass(frozen=True)

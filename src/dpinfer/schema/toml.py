@@ -1,170 +1,146 @@
-"""TOML with line numbers: read, with errors that name the line, written, and edited key by key."""
+"""TOML read with errors that name the line, written, and edited with its comments kept.
 
-import json
-import re
+Reading is tomllib's, so that values are plain.  tomlkit, which keeps the layout of a text, writes and edits; it is
+imported where it is needed.
+"""
+
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from dpinfer.errors import InputError
 from dpinfer.schema.columns import SchemaError
 
 _Built = TypeVar("_Built")
-_Path = tuple[str, ...]
-_CLOSING = re.compile(r"""[]}]|\"""|'''""")  # one of these ends a statement of several lines
+_MARK = "the line that is looked for"
 
 
 def load(text: str, file: str, build: Callable[[dict[str, Any]], _Built]) -> _Built:
-    """What is built of the document of a TOML text; an error of it names the file and the line."""
+    """Return what ``build`` makes of the document of a TOML text; its errors name the file and the line."""
     try:
         document = read_toml(text)
-    except InputError as fault:
-        raise InputError(f"{file}: {fault}" if file else str(fault)) from None
+    except InputError as error:
+        raise InputError(f"{file}: {error}" if file else str(error)) from None
     try:
         return build(document)
     except SchemaError as error:
         message = str(error)
         path = error.path
-    line = _line_of(text, path)
-    places = []
-    if file:
-        places.append(file)
-    if line:
-        places.append(f"line {line}")
-    raise InputError(f"{', '.join(places)}: {message}" if places else message)
+    number = _line_number(text, path)
+    where = [file] if file else []
+    if number:
+        where.append(f"line {number}")
+    raise InputError(f"{', '.join(where)}: {message}" if where else message)
 
 
 def read_toml(text: str, name: str = "the schema") -> dict[str, Any]:
-    """The document; an `InputError` that names it if it is not TOML."""
+    """Return the document of a TOML text; raise an `InputError` that calls it ``name`` if it is not TOML."""
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise InputError(f"{name} is not valid TOML: it is nested too deeply") from None
-    except ValueError as fault:
-        raise InputError(f"{name} is not valid TOML: {fault}") from None
+    except ValueError as error:
+        raise InputError(f"{name} is not valid TOML: {error}") from None
 
 
-def _line_of(text: str, path: _Path) -> int:
-    """The line on which the longest known beginning of ``path`` stands, counted from 1; 0 if there
-    is none.
+def reads_as(text: str, document: Mapping[str, Any]) -> bool:
+    """Return whether a text is TOML with this document."""
+    try:
+        return read_toml(text) == document
+    except InputError:
+        return False
 
-    ``text`` is valid TOML.
+
+def _line_number(text: str, path: tuple[str, ...]) -> int:
+    """Return the line of the longest beginning of ``path`` that is in the text, counted from 1; 0 if there is none.
+
+    tomlkit keeps no line numbers, but it keeps the layout: the key is changed, and the first line that differs is
+    that of the key.
     """
-    lines: dict[_Path, int] = {}
-    for key, line in _places(text.replace("\r\n", "\n").split("\n")):
-        lines.setdefault(key, line)
-    for length in range(len(path), 0, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
-    return 0
+    import tomlkit  # noqa: PLC0415
+    from tomlkit.items import InlineTable, Table  # noqa: PLC0415
 
-
-def _places(lines: list[str]) -> Iterator[tuple[_Path, int]]:
-    """Every key with its line."""
-    table: _Path = ()
-    start = 0
-    while start < len(lines):
-        statement, stop = _statement(lines, start)
-        keys = list(_keys(statement))
-        if keys and lines[start].lstrip().startswith("["):
-            table = max(keys, key=len)
-            yield from ((key, start + 1) for key in keys)
+    text = text.replace("\r\n", "\n")
+    try:
+        document = tomlkit.parse(text)
+        item: Any = document
+        owner: Any = None
+        name = ""
+        for key in path:
+            if isinstance(item, list) and item:  # of an array of tables the first
+                item = item[0]
+            if not isinstance(item, dict) or key not in item:
+                break
+            owner, name, item = item, key, item[key]
+        if owner is None:
+            return 0
+        while isinstance(item, dict) and not isinstance(item, InlineTable):
+            if isinstance(item, Table):
+                item.comment(_MARK)
+            if not item or tomlkit.dumps(document) != text:
+                break
+            # a table without a line [...] of its own begins with its first key
+            owner, name, item = item, *next(iter(item.items()))
         else:
-            yield from ((table + key, start + 1) for key in keys)
-        start = stop
-
-
-def _statement(lines: list[str], start: int) -> tuple[dict[str, Any], int]:
-    """The statement that begins at a line, and where it stops: it is the shortest run of lines that
-    is TOML on its own.
-
-    A run of several lines is tried only where it may end, so that a long list of levels, one per
-    line, is parsed twice and not once per line.
-    """
-    for stop in range(start + 1, len(lines) + 1):
-        if stop > start + 1 and not _CLOSING.search(lines[stop - 1]):
-            continue
-        try:
-            return tomllib.loads("\n".join(lines[start:stop])), stop
-        except (ValueError, RecursionError):
-            continue
-    return {}, len(lines)
-
-
-def _keys(document: Mapping[str, Any]) -> Iterator[_Path]:
-    for key, value in document.items():
-        yield (key,)
-        inner = value[0] if isinstance(value, list) and value else value
-        if isinstance(inner, dict):
-            yield from ((key, *rest) for rest in _keys(inner))
+            owner[name] = _MARK
+        changed = tomlkit.dumps(document)
+    except Exception:  # an error without a line number is better than an error about the error
+        return 0
+    pairs = zip(text.split("\n"), changed.split("\n"), strict=False)
+    return next((number for number, (old, new) in enumerate(pairs, 1) if old != new), 0)
 
 
 def dump(document: Mapping[str, Any], remarks: Mapping[str, str] | None = None) -> str:
-    """Plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]``
-    per column.
+    """Write plain keys first, then the tables ``[unit]`` and ``[weights]``, then one ``[columns.NAME]`` per column.
 
-    ``remarks`` has comments, of one line each, that stand above columns.
+    ``remarks`` has comments, of one line each, that are written above columns.
     """
+    import tomlkit  # noqa: PLC0415
+
     remarks = remarks or {}
-    lines = _entries({key: value for key, value in document.items() if not isinstance(value, dict)})
-    for key, value in document.items():
-        if isinstance(value, dict) and key != "columns":
-            lines += ["", f"[{key}]", *_entries(value)]
-    for name, entry in document.get("columns", {}).items():
-        lines.append("")
-        if name in remarks:
-            lines.append(f"# {remarks[name]}")
-        lines += [f"[columns.{key_text(name)}]", *_entries(entry)]
-    return "\n".join(lines).lstrip("\n") + "\n"
+    plain = {key: value for key, value in document.items() if not isinstance(value, dict)}
+    tables = {key: value for key, value in document.items() if isinstance(value, dict)}
+    columns = tables.pop("columns", {})
+    parts = [tomlkit.dumps(plain)] if plain else []
+    parts += [tomlkit.dumps({key: _entry(table)}) for key, table in tables.items()]
+    for name, entry in columns.items():
+        remark = f"# {remarks[name]}\n" if name in remarks else ""
+        parts.append(remark + tomlkit.dumps({"columns": {name: _entry(entry)}}))
+    return "\n".join(parts)
 
 
-def with_key(text: str, table: _Path, entry: tuple[str, Any], remark: str) -> str:
-    """The same text with a key and value in a table, in the place of an earlier value or behind the
-    last one of the table, with a remark behind it; every other line stays as it is.
+def set_value(text: str, table: tuple[str, ...], key: str, value: Any, remark: str) -> str:
+    """Set a key of a table to a value, with a remark behind it; every other line and comment stays as it is."""
+    import tomlkit  # noqa: PLC0415
 
-    It is not there where the table has no line ``[...]`` of its own: whoever edits looks.
-    """
-    end = "\r\n" if "\r\n" in text else "\n"
-    lines = text.replace("\r\n", "\n").split("\n")
-    key, value = entry
-    written = f"{_entries({key: value})[0]}  # {remark}"
-    place: tuple[int, int] | None = None
-    here: _Path = ()
-    start = 0
-    while start < len(lines):
-        statement, stop = _statement(lines, start)
-        keys = list(_keys(statement))
-        if keys and lines[start].lstrip().startswith("["):
-            here = max(keys, key=len)
-        if here == table and (key,) in keys:
-            place = (start, stop)
-            break
-        if here == table and keys:
-            place = (stop, stop)
-        start = stop
-    if place is None:
-        return text
-    return end.join([*lines[: place[0]], written, *lines[place[1] :]])
+    document = tomlkit.parse(text.replace("\r\n", "\n"))
+    owner: Any = document
+    for name in table:
+        owner = owner[name]
+    item = _inline(value)
+    item.comment(remark)
+    owner[key] = item
+    edited = tomlkit.dumps(document)
+    return edited.replace("\n", "\r\n") if "\r\n" in text else edited
 
 
-def _entries(entry: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_value(value)}" for key, value in entry.items()]
+def header(name: str) -> str:
+    """Return the line that begins the table of a column; its name is in quotes where TOML asks for them."""
+    import tomlkit  # noqa: PLC0415
+
+    return f"[{tomlkit.key(['columns', name]).as_string()}]"
 
 
-def key_text(name: str) -> str:
-    """A key, in quotes where TOML asks for them."""
-    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if bare else _value(name)
+def _entry(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a table; a table inside it is written in one line."""
+    return {key: _inline(value) for key, value in table.items()}
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_value(item) for item in value)}]"
-    if isinstance(value, dict):
-        items = [f"{key_text(key)} = {_value(item)}" for key, item in value.items()]
-        return f"{{ {', '.join(items)} }}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):  # the escapes of JSON are escapes of TOML, which wants one more
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return repr(value)
+def _inline(value: Any) -> Any:
+    import tomlkit  # noqa: PLC0415
+
+    if not isinstance(value, Mapping):
+        return tomlkit.item(value)
+    item = tomlkit.inline_table()
+    item.update(value)
+    return item

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 import dpinfer as dp
-from dpinfer.schema.typical_lines import with_typical
+from dpinfer.schema.schema import with_typical
 
 TEXT = """\
 title = "T"  # a title
@@ -68,17 +68,28 @@ def test_line_ends_stay():
 @pytest.mark.parametrize(
     "column",
     [
-        'columns.age = { type = "integer", low = 18, high = 95 }',
-        'columns.age.type = "integer"\ncolumns.age.low = 18\ncolumns.age.high = 95',
-        '[columns]\nage = { type = "integer", low = 18, high = 95 }',
-        '[columns.age]\ntype = "integer"\nlow = 18\nhigh = 95\n[columns.age.typical]\nmean = 40\nsd = 9',
-        '[columns.age]\ntype = "integer"\nlow = 18\nhigh = 95\ntypical.mean = 40\ntypical.sd = 9',
+        'columns.age = { type = "integer", low = 18, high = 95 } # stays',
+        '# stays\ncolumns.age.type = "integer"\ncolumns.age.low = 18\ncolumns.age.high = 95',
+        '[columns]\nage = { type = "integer", low = 18, high = 95 }  # stays',
+        '[columns.age]  # stays\ntype = "integer"\nlow = 18\nhigh = 95\n[columns.age.typical]\nmean = 40\nsd = 9',
+        '[columns.age]\ntype = "integer"  # stays\nlow = 18\nhigh = 95\ntypical.mean = 40\ntypical.sd = 9',
+        '[columns.sex]\ntype = "boolean"\n[weights]\ncolumn = "w"\nmost = 5\n[columns.age]\ntype = "integer"\n'
+        "low = 18 # stays\nhigh = 95",
     ],
 )
-def test_what_cannot_be_edited_by_lines_is_refused(column):
+def test_any_layout_is_edited(column):
     assert dp.Schema.parse(column)["age"].high == 95
-    with pytest.raises(dp.InputError, match=r"line by line at column 'age': .*\[columns.age\]"):
-        with_typical(column, {"age": NEW["age"]}, "release R")
+    edited = with_typical(column, {"age": NEW["age"]}, "release R")
+    assert "# stays" in edited
+    assert tomllib.loads(edited)["columns"]["age"]["typical"] == NEW["age"]
+    assert without_typical(edited)[1] == without_typical(column)[1]
+
+
+@pytest.mark.parametrize("broken", ["[columns.age", "", '[columns.age]\ntype = "integer"'])
+def test_an_edit_that_changes_anything_else_is_refused(broken, monkeypatch):
+    monkeypatch.setattr("tomlkit.dumps", lambda document: broken)
+    with pytest.raises(dp.InputError, match=r"without changing something else: .*\[columns.NAME\]"):
+        with_typical(TEXT, {"age": NEW["age"]}, "release R")
 
 
 def test_what_no_schema_takes_is_refused():
