@@ -120,7 +120,7 @@ unpenalised edges: $(READY)
 ordinary: $(READY)
 	$(BIN)/python -m studies.ordinary $(FLAGS)
 
-# Re-resolve the pinned versions (needs uv on the path): the library, all extras but gpu, and the tools; then those of
+# Re-resolve the pinned versions (needs uv on the path): the library, all extras, and the tools; then those of
 # the cluster tests, of the tests of the page and of the documentation, with the same versions of what they share.
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-strip-extras --no-header --upgrade --quiet

@@ -1,10 +1,10 @@
 """Fits per second of the study engine on a GPU, and its agreement with numpy.
 
-    python benchmarks/gpu.py [--out FILE]
+    python -m benchmarks.gpu [--out FILE]
 
-Needs torch with a CUDA device.  The rows have the shape of the Adult data (n = 30,162, d = 11).  A
-fit is the coefficients and both matrices of one replicate, its bootstrap counts drawn on the
-device.
+Needs what studies/paper/requirements-device.txt names, and a CUDA device.  The rows have the shape
+of the Adult data (n = 30,162, d = 11).  A fit is the coefficients and both matrices of one
+replicate, its bootstrap counts drawn on the device.
 """
 
 import argparse
@@ -14,17 +14,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from studies.paper import device
+from studies.paper.device import DeviceArrays, DeviceEngine
 
 import dpinfer as dp
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.numerics.noise_laws import SphericalLaplace
 from dpinfer.rows.source import Rows
-from dpinfer.simulate.batched import Arrays, Engine
+from dpinfer.simulate.batched import Engine
 from dpinfer.simulate.population import Population
 
 PENALTY = 1e-3
 RATE = 0.25
-CUDA = Arrays.on("cuda")
+CUDA = DeviceArrays.on("cuda")
 
 
 def rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +41,7 @@ def rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 def speed(population: Population, loss: dp.Loss, replicates: int) -> dict[str, float]:
     """Best of five batches, counts drawn on the device, after a warm-up."""
-    engine = Engine(population, Risk.penalised(loss, PENALTY, population.n), CUDA)
+    engine = DeviceEngine(population, Risk.penalised(loss, PENALTY, population.n), CUDA)
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (replicates, engine.dim))
     times, draws = [], []
     torch.cuda.reset_peak_memory_stats()
@@ -68,7 +70,7 @@ def agreement(population: Population, loss: dp.Loss) -> dict[str, float]:
     risk = Risk.penalised(loss, PENALTY, population.n)
     b = SphericalLaplace(RATE).sample(np.random.default_rng(1), (64, population.rows.shape[1]))
     ours = Engine(population, risk).fit(population.counts(0, range(64)), b)
-    theirs = Engine(population, risk, CUDA).fit(CUDA.counts(population, 0, range(64)), b)
+    theirs = DeviceEngine(population, risk, CUDA).fit(CUDA.counts(population, 0, range(64)), b)
     return {
         "coef": float(np.abs(ours.coef - theirs.coef).max()),
         "curvature": float(np.abs(ours.curvature / theirs.curvature - 1).max()),
@@ -76,15 +78,16 @@ def agreement(population: Population, loss: dp.Loss) -> dict[str, float]:
     }
 
 
-def whole_study(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
+def study_on_device(X: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """The same coverage study on the device and on numpy, and the time of a large one on the
     device.
     """
     setting = {"loss": dp.Logistic(), "penalty": PENALTY, "budget": dp.PureDP(1.0)}
+    setting |= {"seed": 0, "level": 0.95}
     ours = dp.simulate.coverage(X, y, replicates=256, **setting)
-    theirs = dp.simulate.coverage(X, y, replicates=256, device="cuda", **setting)
+    theirs = device.coverage(X, y, replicates=256, device="cuda", **setting)
     start = time.perf_counter()
-    dp.simulate.coverage(X, y, replicates=16_384, device="cuda", nonprivate=False, **setting)
+    device.coverage(X, y, replicates=16_384, device="cuda", nonprivate=False, **setting)
     return {
         "coverage": float(np.abs(ours.coverage - theirs.coverage).max()),
         "length": float(np.abs(ours.length / theirs.length - 1).max()),
@@ -104,7 +107,7 @@ def main() -> None:
         X, y = rows(n, 11)
         population = Population.of_records(Rows.of(X, y))
         if n < 100_000:
-            report["study"] = whole_study(X, y)
+            report["study"] = study_on_device(X, y)
             print(report["study"], flush=True)
         for loss in (dp.Logistic(), dp.HuberHinge(1.0)):
             line = {"n": n, "loss": repr(loss), "agreement": agreement(population, loss)}

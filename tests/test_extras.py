@@ -22,7 +22,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = {
     "cli": {"typer", "rich"},
     "report": {"jinja2", "matplotlib"},
-    "gpu": {"torch"},
     "dask": {"dask"},
     "spark": {"pyspark"},
     "serve": {"starlette", "uvicorn"},
@@ -30,7 +29,7 @@ EXTRAS = {
 
 # Which extras a part of the library may import.
 ALLOWED = {
-    "cli": {"cli", "gpu"},
+    "cli": {"cli"},
     "views": {"report"},
     "serve": {"serve"},
     "tables/on_dask.py": {"dask"},
@@ -198,20 +197,12 @@ X = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))
 y = np.where(X[:, 0] > 0, 1, -1)
 study = dict(loss=dp.Logistic(), penalty=0.01, budget=budget, replicates=4)
 dp.simulate.coverage(X, y, **study)
-try:
-    dp.simulate.coverage(X, y, **study, device="cuda")
-except dp.InputError as fault:
-    print(fault)
 """
 
 
 def test_the_library_stands_alone():
     """Fits, results and studies without any extra."""
-    shown = succeeds(without(set.union(*EXTRAS.values()), LIBRARY))
-    assert (
-        shown
-        == "device= needs torch: pip install 'dpinfer[gpu]', or leave it out to run on numpy\n"
-    )
+    assert succeeds(without(set.union(*EXTRAS.values()), LIBRARY)) == ""
 
 
 def named(requirements):
@@ -234,9 +225,7 @@ def test_extras_hold_what_the_messages_say():
     extras = {name: named(lines) for name, lines in PROJECT["optional-dependencies"].items()}
     assert extras["report"] == EXTRAS["report"]
     assert extras["cli"] == EXTRAS["cli"] | EXTRAS["report"]
-    assert [extras[name] for name in ("gpu", "dask", "spark")] == [
-        EXTRAS[name] for name in ("gpu", "dask", "spark")
-    ]
+    assert [extras[name] for name in ("dask", "spark")] == [EXTRAS["dask"], EXTRAS["spark"]]
     assert extras["serve"] == EXTRAS["serve"] | extras["cli"]
     assert extras["all"] == extras["cli"] | extras["report"]
     assert extras["dev"] > extras["all"]

@@ -126,7 +126,6 @@ def test_the_doors():
 KNOWN = {
     "numpy",
     "scipy",
-    "array_api_compat",
     "dpinfer",
     "dataclasses",
     "typing",

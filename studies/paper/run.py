@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
 from studies.paper import cells, report
+from studies.paper import device as on_device
 from studies.paper.cells import Cell
 from studies.paper.data import RECIPES, Order, load
 from studies.paper.store import PARTS, Record, Results, Settings
@@ -81,21 +82,24 @@ def study(job: Job, folder: Path, settings: Settings, device: str | None) -> Rec
         "plan": cell.plan(),
         "seed": settings.seed,
         "level": settings.level,
-        "device": device,
         **named,
     }
     if job.kind == "spectrum":
         X, y = data
         record = _spectrum(X, y, cells.LOSSES[cell.loss])
     elif job.kind == "variability":
-        low, high = dp.simulate.variability(*data, **common, replicates=settings.variability)
+        common["replicates"] = settings.variability
+        if device is None:
+            low, high = dp.simulate.variability(*data, **common)
+        else:
+            low, high = on_device.variability(*data, device=device, **common)
         record = {"length": float(np.mean(high - low)), "first_length": float(high[0] - low[0])}
     else:
-        on_rand = cell.data == "rand_hie"
-        found = dp.simulate.coverage(
-            *data, **common, replicates=settings.replicates, nonprivate=on_rand
-        )
-        record = _record(found)
+        common |= {"replicates": settings.replicates, "nonprivate": cell.data == "rand_hie"}
+        if device is None:
+            record = _record(dp.simulate.coverage(*data, **common))
+        else:
+            record = _record(on_device.coverage(*data, device=device, **common))
     return {**record, "seconds": round(time.perf_counter() - started, 2)}
 
 

@@ -256,7 +256,7 @@ BAD = {
     "replicates float": (GOOD.replace("40", "10.5"), "[study] replicates", "whole number"),
     "seed": (GOOD + "seed = -1\n", "[study] seed", "0 or more"),
     "level": (GOOD + "level = 95\n", "[study] level", "between 0 and 1"),
-    "device": (GOOD + 'device = "abacus"\n', "device"),
+    "device": (GOOD + 'device = "cuda"\n', "device"),
     "checkpoint": (GOOD + "checkpoint = 1\n", "[study] checkpoint", "true or false"),
     "checkpoint out": (GOOD + "checkpoint = true\n", "[study] checkpoint", "--out"),
 }

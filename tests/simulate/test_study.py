@@ -437,7 +437,7 @@ def test_least_squares_of_a_table_by_a_word():
 
 
 def test_threads_are_those_asked_for(monkeypatch):
-    """Or those of the environment; a device has one."""
+    """Or those of the environment."""
     sizes = []
     pool = workers.worker_pool
     monkeypatch.setattr(workers, "worker_pool", lambda size=None: sizes.append(size) or pool(size))
@@ -472,7 +472,6 @@ def test_threads_are_those_asked_for(monkeypatch):
             "schema= and formula=",
         ),
         (lambda: study(target="true"), "there is no target"),
-        (lambda: study(device="cuda"), "needs torch"),
         (lambda: dp.simulate.coverage(X, budget=PureDP(1.0)), "labels y or a known truth"),
         (
             lambda: dp.simulate.coverage(X, Y, truth=Y, budget=PureDP(1.0)),

@@ -223,12 +223,6 @@ def test_units_come_with_a_model(options):
         dp.simulate.coverage(X / 10, 2.0 * Y - 1, budget=dp.ZCDP(1.0), penalty=0.1, **options)
 
 
-def test_a_device_does_not_know_units():
-    asked = dp.LogisticRegression(bounds=BOUNDS, budget=dp.PureDP(1.0), penalty=0.1)
-    with pytest.raises(dp.InputError, match="without units or weights"):
-        dp.simulate.coverage(asked, X, Y, units=IDS, device="cpu")
-
-
 def test_a_study_of_a_table_takes_the_unit_from_its_schema():
     """By schema and formula as by a model: persons are drawn, and the number of rows plays no part."""
     asked = {"budget": dp.ZCDP(0.5), "replicates": 4, "seed": 2}

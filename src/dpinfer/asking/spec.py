@@ -89,7 +89,6 @@ RULES: dict[str, dict[str, Rule]] = {
         "replicates": _COUNT,
         "seed": _SEED,
         "level": _LEVEL,
-        "device": _TEXT,
         "checkpoint": _FLAG,
     },
 }

@@ -4,7 +4,6 @@ import csv
 import io
 import warnings
 from pathlib import Path
-from reprlib import repr as short
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from dpinfer.asking import spec
 from dpinfer.asking.asked import data_of, model_of
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import Screen
-from dpinfer.errors import InputError, missing
+from dpinfer.errors import InputError
 from dpinfer.tables.arrow_files import Files
 
 HELP = """Do the intervals of a fit cover, and how long are they?  A study on bootstrap replicates of a table.
@@ -46,7 +45,6 @@ SPEC is a TOML file; what is left out has a default, except the data and the bud
   replicates = 1000
   seed = 0
   level = 0.95
-  device = "cuda"            # default: numpy; needs torch
   checkpoint = true          # keep a file in --out to resume from
 """
 
@@ -101,25 +99,7 @@ def _model_and_table(given: spec.Spec) -> tuple[Any, Any]:
             table = Files(table).read(data.columns(model))
         except InputError as fault:
             raise InputError(f"[data] path: {fault}") from None
-    if "device" in given["study"]:
-        _check_device(given["study"]["device"])
     return model, table
-
-
-def _check_device(device: str) -> None:
-    """Refuse a device that torch does not have."""
-    try:
-        import torch  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415  (an optional extra)
-
-        torch.empty(1, dtype=torch.float64, device=device)
-    except ImportError:
-        raise missing(
-            "[study] device", "gpu", "torch", otherwise="drop the key to run on numpy"
-        ) from None
-    except Exception:
-        raise InputError(
-            f"[study] device {short(device)} is not here or lacks float64: drop the key"
-        ) from None
 
 
 def _files(study: "dp.simulate.Study") -> dict[str, bytes]:

@@ -19,7 +19,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from dpinfer.errors import InputError
-from dpinfer.numerics.arrays import Array, namespace
+from dpinfer.numerics.arrays import Array
 
 ROUNDING = 1e-9
 """By how much a promise may be missed, relative to it."""
@@ -72,16 +72,13 @@ class Logistic:
         return np.logaddexp(0.0, -z)
 
     def slope(self, z: Array) -> Array:
-        """-S(-z), S the sigmoid; by tanh, which every array library has and vectorises, unless it
-        has S itself.
-        """
-        xp = namespace(z)
-        slope: Array = xp.sigmoid(z) - 1 if hasattr(xp, "sigmoid") else (xp.tanh(z / 2) - 1) / 2
+        """-S(-z), S the sigmoid; by tanh, which numpy vectorises."""
+        slope: Array = (np.tanh(z / 2) - 1) / 2
         return slope
 
     def curvature(self, z: Array) -> Array:
         """S(z) S(-z)."""
-        curvature: Array = (1 - namespace(z).tanh(z / 2) ** 2) / 4
+        curvature: Array = (1 - np.tanh(z / 2) ** 2) / 4
         return curvature
 
     def slope_within(self, radius: float) -> float:
@@ -115,13 +112,12 @@ class HuberHinge:
 
     def slope(self, z: Array) -> Array:
         """-clip((1 + knee - z)/(2 knee), 0, 1)."""
-        slope: Array = -namespace(z).clip((1 + self.knee - z) / (2 * self.knee), 0.0, 1.0)
+        slope: Array = -np.clip((1 + self.knee - z) / (2 * self.knee), 0.0, 1.0)
         return slope
 
     def curvature(self, z: Array) -> Array:
         """1/(2 knee) where abs(1 - z) <= knee, else 0."""
-        xp = namespace(z)
-        curvature: Array = xp.astype(xp.abs(1 - z) <= self.knee, z.dtype) * self.curvature_bound
+        curvature: Array = (np.abs(1 - z) <= self.knee).astype(z.dtype) * self.curvature_bound
         return curvature
 
 
@@ -154,13 +150,12 @@ class Huber:
 
     def slope(self, z: Array) -> Array:
         """clip(z, -knee, knee)."""
-        slope: Array = namespace(z).clip(z, -float(self.knee), float(self.knee))
+        slope: Array = np.clip(z, -float(self.knee), float(self.knee))
         return slope
 
     def curvature(self, z: Array) -> Array:
         """1 where abs(z) <= knee, else 0."""
-        xp = namespace(z)
-        curvature: Array = xp.astype(xp.abs(z) <= self.knee, z.dtype)
+        curvature: Array = (np.abs(z) <= self.knee).astype(z.dtype)
         return curvature
 
     def slope_within(self, radius: float) -> float:

@@ -3,22 +3,13 @@
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 Indices = npt.NDArray[np.intp]
 Array = npt.NDArray[np.float64]
-
-
-def namespace(array: Any) -> Any:
-    """numpy, or the array-API namespace of another library's array (studies on a GPU)."""
-    if isinstance(array, np.ndarray):
-        return np
-    from array_api_compat import array_namespace  # noqa: PLC0415  (only where such an array exists)
-
-    return array_namespace(array)
 
 
 class Randomness(Protocol):

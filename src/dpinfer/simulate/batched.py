@@ -1,8 +1,7 @@
-"""Thousands of penalised fits of one data set at once, on numpy or on a device.
+"""Thousands of penalised fits of one data set at once.  NOT PRIVATE.
 
-`batched_trial` is the only way in: it says which recipes can be run so.  All that is about arrays
-that are not numpy's, and about devices, is in this module.  Every fit is certified.  Nothing here
-is private.
+`batched_trial` is the only way in: it says which recipes can be fitted in batches.  The certificate
+of every fit is checked.
 
 | symbol | meaning                                                    | name in code |
 | ------ | ---------------------------------------------------------- | ------------ |
@@ -10,7 +9,7 @@ is private.
 | o_i    | 0 for the margin, y_i for the residual: z = o + a·θ        | `_offset`    |
 | P_i    | upper triangle of x_i x_iᵀ                                 | `squares`    |
 | θ_0    | minimiser on the whole data set, the common start          | `start`      |
-| C      | bootstrap counts, one line per replicate                   | `counts`     |
+| C      | bootstrap counts, one row per replicate                    | `counts`     |
 
 Three passes over tiles of rows × replicates, all on the scale of means:
 
@@ -32,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.errors import InputError, installed, missing
+from dpinfer.errors import InputError
 from dpinfer.fit.penalised import (
     Aimed,
     Matrices,
@@ -50,21 +49,15 @@ from dpinfer.mechanisms.losses import Logistic, kind, line
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import SLACK
-from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.arrays import Array, solved
 from dpinfer.numerics.noise_laws import NO_NOISE, Law
 from dpinfer.privacy.budget import NoPrivacy, Share
 from dpinfer.rows.workers import one_thread
 from dpinfer.simulate.estimands import estimand_of
-from dpinfer.simulate.population import (
-    LABELS,
-    RECORDS,
-    Population,
-    draw_places,
-    drawn_cells,
-    drawn_words,
-    replicate_keys,
-)
+from dpinfer.simulate.population import Population
 from dpinfer.simulate.replicates import Tally, fingerprint, setting_in_words
+
+Precision = type[np.float32 | np.float64]
 
 BLOCK = 128
 """Replicates that share a stream of noise; fixed, so that no other size changes a study."""
@@ -81,114 +74,26 @@ TOLERANCE = 1e-10
 """Certified gradient norm of the mean objective."""
 
 PASSES = 8
-_CHORDS = 2
-_SMALL_STEP = 1e-3
-_DRAWN_TOGETHER = 1024  # replicates whose draws are in the memory of a device at once
+"""Exact steps after which the certified minimiser takes over."""
+
+CHORDS = 2
+"""The largest number of chord steps in double precision."""
+
+SMALL_STEP = 1e-3
+"""The length of a chord step below which no further one is made."""
 
 
-def batched_trial(
-    recipe: Recipe, population: Population, seed: int, device: str | None = None
-) -> "BatchedTrial | None":
-    """The trial of a recipe whose fits can be made many at once; None for every other recipe.
+def batched_trial(recipe: Recipe, population: Population, seed: int) -> "BatchedTrial | None":
+    """Return the trial of a recipe whose fits can be made in batches, else None.
 
-    These are fits with a penalty whose rows are records that count alike.  Only they run on a
-    ``device`` of torch.
+    These are fits with a penalty whose rows are records of equal weight.
     """
     if not (isinstance(recipe, Penalised) and population.equally_counted):
-        if device is not None:
-            raise InputError(
-                "device= is for fits with a penalty, without units or weights: leave it out"
-            )
         return None
     np.empty(31 * 2**20, dtype=np.uint8)  # glibc then stops returning a tile to the kernel
     with one_thread():
-        engine = Engine(population, recipe.risk(population.n), Arrays.on(device))
+        engine = Engine(population, recipe.risk(population.n))
         return BatchedTrial(recipe, engine, population, seed)
-
-
-@dataclass(frozen=True)
-class Arrays:
-    """Where arrays are: ``xp`` is numpy or an array-API namespace, ``device`` one of its devices."""
-
-    xp: Any = np
-    device: Any = None
-
-    @classmethod
-    def on(cls, device: str | None) -> "Arrays":
-        """On a device of torch, or in numpy."""
-        if device is None:
-            return NUMPY
-        if not installed("torch"):
-            raise missing("device=", "gpu", "torch", otherwise="leave it out to run on numpy")
-        import array_api_compat.torch as xp  # noqa: PLC0415  (an optional extra)
-
-        return cls(xp, device)
-
-    @property
-    def batch(self) -> int:
-        """Replicates that are run together."""
-        return BLOCK if self.device is None else 32 * BLOCK
-
-    @property
-    def rows_in_tile(self) -> int:
-        """In numpy a tile is to stay in the cache."""
-        return 512 if self.xp is np else 32_768
-
-    def put(self, array: Any) -> Any:
-        """From numpy."""
-        return array if self.xp is np else self.xp.asarray(array, device=self.device)
-
-    def get(self, array: Any) -> Array:
-        """To numpy."""
-        return np.asarray(array.cpu() if hasattr(array, "cpu") else array)
-
-    def counts(self, population: Population, seed: int, replicates: range) -> Any:
-        """`Population.counts`, drawn where the arrays are."""
-        if self.xp is np:
-            return population.counts(seed, replicates)
-        n = population.n
-        places = self.put(draw_places(n))
-        positive = None if population.positive is None else self.put(population.positive)
-        parts = []
-        for start in range(replicates.start, replicates.stop, _DRAWN_TOGETHER):
-            numbers = range(start, min(start + _DRAWN_TOGETHER, replicates.stop))
-            cells = drawn_cells(places + self.put(replicate_keys(seed, numbers, RECORDS)), n)
-            if positive is None:
-                parts.append(self._histograms(cells, n))
-                continue
-            coins = drawn_words(places + self.put(replicate_keys(seed, numbers, LABELS)), n)
-            cells = (
-                self._labelled(cells[0], coins[0], positive),
-                self._labelled(cells[1], coins[1], positive),
-            )
-            parts.append(self._histograms(cells, 2 * n))
-        return self.xp.concat(parts)
-
-    def _labelled(self, cells: Any, coins: Any, positive: Any) -> Any:
-        """Move a draw to the cells of the label -1 where its coin says so."""
-        xp = self.xp
-        chance = xp.reshape(xp.take(positive, xp.reshape(cells, (-1,))), cells.shape)
-        negative = xp.astype(coins, xp.float64) / 2.0**32 >= chance
-        return cells + positive.shape[0] * xp.astype(negative, xp.int64)
-
-    def _histograms(self, cells: tuple[Any, Any], size: int) -> Any:
-        """Counts of each line.  No array standard has a histogram: torch scatters on its device,
-        others go through numpy.
-        """
-        xp = self.xp
-        lines = cells[0].shape[0]
-        if hasattr(xp, "scatter_add"):
-            counts = xp.zeros((lines, size), dtype=xp.int32, device=self.device)
-            one = xp.ones((1, 1), dtype=xp.int32, device=self.device)
-            for part in cells:
-                counts.scatter_add_(1, part, one.expand(part.shape))
-            return xp.astype(counts, xp.uint8)
-        both = np.hstack([self.get(part) for part in cells])
-        counts = np.stack([np.bincount(drawn, minlength=size) for drawn in both])
-        return self.put(counts.astype(np.uint8))
-
-
-NUMPY = Arrays()
 
 
 @dataclass(frozen=True)
@@ -222,7 +127,7 @@ class BatchedTrial:
     @property
     def batch(self) -> int:
         """Replicates that are run together."""
-        return self.engine.arrays.batch
+        return self.engine.batch
 
     def describe(self) -> str:
         """The setting in words."""
@@ -354,7 +259,7 @@ class BatchedTrial:
         return self._draw(share.noise(1 + SLACK), stream, replicates, d * d).reshape(-1, d, d)
 
     def _counts(self, replicates: range) -> Any:
-        return self.engine.arrays.counts(self.population, self.seed, replicates)
+        return self.engine.counts(self.seed, replicates)
 
     def _draw(self, law: Law, stream: int, replicates: range, dim: int) -> Array:
         """Noise of these replicates: each block has a stream of its own for each release."""
@@ -391,103 +296,94 @@ class Batch:
 
 
 class Engine:
-    """Weighted fits of one data set, on ``arrays``.
+    """Weighted fits of one data set.
 
     Memory: 8 (d(d+1)/2 + 4 d) bytes per record, plus a tile, plus the counts (one byte per record
     and replicate).
     """
 
-    def __init__(self, population: Population, risk: Risk, arrays: Arrays = NUMPY) -> None:
-        xp = arrays.xp
+    batch = BLOCK
+    """Replicates that are fitted together."""
+
+    rows_in_tile = 512
+    """A tile of this many rows and `BLOCK` replicates stays in the cache."""
+
+    def __init__(self, population: Population, risk: Risk) -> None:
         self.population = population
         self.risk = risk
-        self.arrays = arrays
-        self.xp = xp
         self.n = risk.n
         self.dim = population.rows.shape[1]
         self.loss: Any = risk.loss
-        self.rows_in_tile = arrays.rows_in_tile
-        self._put = arrays.put
-        self._get = arrays.get
         sign, offset = line(risk.loss, population.labels)
-        signed = np.ascontiguousarray(population.rows * np.reshape(sign, (-1, 1)))
-        self._host = signed
-        self._host_offset = offset
+        self.signed = np.ascontiguousarray(population.rows * np.reshape(sign, (-1, 1)))
+        self.columns = np.ascontiguousarray(self.signed.T)
+        self._offset = None if kind(risk.loss) == "margin" else np.asarray(offset)
         self.start = self._fit_one(population.weights, np.zeros(self.dim))
-        self.signed = self._put(signed)
-        self.columns = self._put(np.ascontiguousarray(signed.T))
-        self._offset = None if kind(risk.loss) == "margin" else self._put(offset)
-        self._tables = {
+        self._tables: dict[Precision, tuple[Any, Any]] = {
             precision: (
-                xp.astype(self.columns, precision, copy=False),
-                xp.astype(self.signed, precision, copy=False),
+                self.columns.astype(precision, copy=False),
+                self.signed.astype(precision, copy=False),
             )
-            for precision in (xp.float32, xp.float64)
+            for precision in (np.float32, np.float64)
         }
         self.upper = np.triu_indices(self.dim)
-        self._order = self._put(_full(np.arange(len(self.upper[0])), self.dim).ravel())
-        self.squares = self._put(_squares(signed, self.upper))
+        self._order = _full(np.arange(len(self.upper[0])), self.dim).ravel()
+        self.squares = _squares(self.signed, self.upper)
         self.third = self._third(population.weights)
+
+    def counts(self, seed: int, replicates: range) -> Any:
+        """Return how often each record is drawn, one row per replicate."""
+        return self.population.counts(seed, replicates)
 
     def fit(self, counts: Any, linear: Array) -> Batch:
         """Minimise the weighted risk plus linear·θ for every replicate; matrices at the minimum."""
-        xp = self.xp
-        tilt = self._put(linear / self.n)
-        base = self._put(self.start)
-        delta, chord = self._first_step(counts, self._known(base, tilt))
-        for precision in (*[xp.float32] * (self.third is None), *[xp.float64] * _CHORDS):
-            gradient = self._gradient(counts, base + delta, precision) + self._known(
-                base + delta, tilt
-            )
+        tilt = linear / self.n
+        delta, chord = self._first_step(counts, self._known(self.start, tilt))
+        precisions: list[Precision] = [*[np.float32] * (self.third is None), *[np.float64] * CHORDS]
+        for precision in precisions:
+            coef = self.start + delta
+            gradient = self._gradient(counts, coef, precision) + self._known(coef, tilt)
             step = self._solve(chord, gradient)
             delta = delta - step
-            longest = float(xp.max(xp.linalg.vector_norm(step, axis=-1)))
-            if precision == xp.float64 and longest < _SMALL_STEP:
+            longest = float(np.max(np.linalg.vector_norm(step, axis=-1)))
+            if precision is np.float64 and longest < SMALL_STEP:
                 break
-        return self._certified(counts, linear, base + delta, tilt)
+        return self._certified(counts, linear, self.start + delta, tilt)
 
     def matrices(self, counts: Any, coef: Array) -> tuple[Array, Array]:
-        """sum f'' x xᵀ and sum f'² x xᵀ of every replicate at its own coefficients."""
-        _, curvature, score = self._exact(counts, self._put(coef))
-        return _full(self._get(curvature), self.dim), _full(self._get(score), self.dim)
+        """Return sum f'' x xᵀ and sum f'² x xᵀ of every replicate at its own coefficients."""
+        _, curvature, score = self._exact(counts, coef)
+        return _full(curvature, self.dim), _full(score, self.dim)
 
-    def _certified(self, counts: Any, linear: Array, coef: Any, tilt: Any) -> Batch:
-        """Pass C for the replicates that are not done yet, then the certified minimiser for what is
-        left.
-        """
+    def _certified(self, counts: Any, linear: Array, coef: Array, tilt: Array) -> Batch:
+        """Run pass C until every certificate holds, then the certified minimiser where none does."""
         out = self._newton(counts, coef, tilt)
         for _ in range(PASSES):
             left = np.flatnonzero(~(out.certificate <= TOLERANCE))
             if not len(left):
                 return out
-            keep = self._put(left)
-            again = self._newton(
-                self.xp.take(counts, keep, axis=0),
-                self._put(out.coef[left]),
-                self.xp.take(tilt, keep, axis=0),
-            )
-            _replace(out, left, again)
+            replace_fits(out, left, self._newton(counts[left], out.coef[left], tilt[left]))
         for r in np.flatnonzero(~(out.certificate <= TOLERANCE)):
-            alone = counts[r : r + 1, :]
-            one = self._alone(self._get(alone)[0].astype(float), linear[r])
-            gradient, curvature, score = self._exact(alone, self._put(one))
-            gradient = gradient + self._known(self._put(one), tilt[r : r + 1, :])
-            size = np.linalg.norm(self._get(gradient), axis=-1)
-            _replace(out, np.array([r]), Batch(one, self._get(curvature), self._get(score), size))
+            one = self._alone(counts[r].astype(float), linear[r])
+            gradient, curvature, score = self._exact(counts[r : r + 1], one)
+            gradient = gradient + self._known(one, tilt[r : r + 1])
+            size = np.linalg.norm(gradient, axis=-1)
+            replace_fits(out, np.array([r]), Batch(one, curvature, score, size))
         return out
 
     def _alone(self, weights: Array, linear: Array) -> Array:
-        """One replicate by the certified minimiser; NaN if it has no single minimum, so that it is
-        not reported.
+        """Return one replicate's fit by the certified minimiser.
+
+        It is NaN where there is no single minimum: that replicate is not reported.
         """
         try:
             return self._fit_one(weights, linear)[None]
         except InputError:
             return np.full((1, self.dim), np.nan)
 
-    def _newton(self, counts: Any, coef: Any, tilt: Any) -> Batch:
+    def _newton(self, counts: Any, coef: Array, tilt: Array) -> Batch:
         """Pass C: one exact step and the certificate at the point it returns."""
-        norm = self.xp.linalg.vector_norm
+        norm = np.linalg.vector_norm
         gradient, curvature, score = self._exact(counts, coef)
         gradient = gradient + self._known(coef, tilt)
         size = norm(gradient, axis=-1)
@@ -499,12 +395,13 @@ class Engine:
             )
             size = lipschitz / 2 * norm(step, axis=-1) ** 2 + rounding
         else:
-            step = step * self.xp.astype(size > TOLERANCE, step.dtype)[:, None]
-        return Batch(*(self._get(x) for x in (coef - step, curvature, score, size)))
+            step = step * (size > TOLERANCE)[:, None]
+        return Batch(coef - step, curvature, score, size)
 
-    def _first_step(self, counts: Any, known: Any) -> tuple[Any, Any]:
-        """The step from the common start and the Hessian at its end: Newton on the quadratic, then
-        the cubic, model.
+    def _first_step(self, counts: Any, known: Array) -> tuple[Array, Array]:
+        """Return the step from the common start and the Hessian at its end.
+
+        It is a Newton step on the quadratic model, then on the cubic one.
         """
         gradient, half = self._at_start(counts)
         gradient = gradient + known
@@ -513,12 +410,12 @@ class Engine:
         if self.third is None:
             return delta, hessian
         for _ in range(3):
-            bend = self.xp.reshape(self.xp.matmul(delta, self.third), hessian.shape)
-            slope = gradient + self.xp.matmul(hessian + bend / 2, delta[..., None])[..., 0]
-            delta = delta - self._solve(hessian + bend, slope)
-        return delta, hessian + self.xp.reshape(self.xp.matmul(delta, self.third), hessian.shape)
+            change = np.reshape(delta @ self.third, hessian.shape)
+            slope = gradient + ((hessian + change / 2) @ delta[..., None])[..., 0]
+            delta = delta - self._solve(hessian + change, slope)
+        return delta, hessian + np.reshape(delta @ self.third, hessian.shape)
 
-    def _third(self, weights: Array) -> Any:
+    def _third(self, weights: Array) -> Array | None:
         """T, the mean third derivative of the loss, as a d × d² matrix; by a central difference of
         the curvature.
 
@@ -526,94 +423,88 @@ class Engine:
         """
         if not hasattr(self.loss, "curvature_lipschitz"):
             return None
-        z = self._host @ self.start + self._host_offset
+        z = self.signed @ self.start + (0.0 if self._offset is None else self._offset)
         h = 1e-4
         third = weights * (self.loss.curvature(z + h) - self.loss.curvature(z - h)) / (2 * h)
-        half = self._put((self._host * third[:, None] / self.n).T @ self._get(self.squares))
-        return self.xp.reshape(self.xp.take(half, self._order, axis=1), (self.dim, self.dim**2))
+        half = (self.signed * third[:, None] / self.n).T @ self.squares
+        return np.reshape(np.take(half, self._order, axis=1), (self.dim, self.dim**2))
 
-    def _at_start(self, counts: Any) -> tuple[Any, Any]:
+    def _at_start(self, counts: Any) -> tuple[Array, Array]:
         """Pass A, in single precision: gradient and Hessian of the loss at the common start."""
-        xp = self.xp
         total: Any = 0.0
-        start = self._put(self.start)
         for tile in self._tiles():
-            z = self._z(xp.matmul(self.signed[tile, :], start), tile)
-            gradient = self.loss.slope(z)[:, None] * self.signed[tile, :]
-            hessian = self.loss.curvature(z)[:, None] * self.squares[tile, :]
-            features = xp.astype(xp.concat([gradient, hessian], axis=1), xp.float32)
-            total = total + xp.astype(
-                xp.matmul(xp.astype(counts[:, tile], xp.float32), features), xp.float64
-            )
+            z = self._z(self.signed[tile] @ self.start, tile)
+            gradient = self.loss.slope(z)[:, None] * self.signed[tile]
+            hessian = self.loss.curvature(z)[:, None] * self.squares[tile]
+            features = np.concat([gradient, hessian], axis=1).astype(np.float32)
+            total = total + (counts[:, tile].astype(np.float32) @ features).astype(np.float64)
         return total[:, : self.dim] / self.n, total[:, self.dim :] / self.n
 
-    def _gradient(self, counts: Any, coef: Any, precision: Any) -> Any:
+    def _gradient(self, counts: Any, coef: Array, precision: Precision) -> Array:
         """Pass B: gradient of the loss."""
-        xp = self.xp
-        total = 0.0
-        coef = xp.astype(coef, precision)
+        total: Any = 0.0
+        coef = coef.astype(precision)
         columns, signed = self._tables[precision]
         for tile in self._tiles():
-            slope = self.loss.slope(self._z(xp.matmul(coef, columns[:, tile]), tile))
-            weighted = xp.astype(counts[:, tile], precision) * slope
-            total = total + xp.astype(xp.matmul(weighted, signed[tile, :]), xp.float64)
-        return total / self.n
+            slope = self.loss.slope(self._z(coef @ columns[:, tile], tile))
+            weighted = counts[:, tile].astype(precision) * slope
+            total = total + (weighted @ signed[tile]).astype(np.float64)
+        return np.asarray(total / self.n)
 
-    def _exact(self, counts: Any, coef: Any) -> tuple[Any, Any, Any]:
+    def _exact(self, counts: Any, coef: Array) -> tuple[Array, Array, Array]:
         """Pass C: mean gradient of the loss, sums of f'' P and f'² P."""
-        xp = self.xp
-        gradient = curvature = score = 0.0
+        gradient: Any = 0.0
+        curvature: Any = 0.0
+        score: Any = 0.0
         for tile in self._tiles():
-            z = self._z(xp.matmul(coef, self.columns[:, tile]), tile)
+            z = self._z(coef @ self.columns[:, tile], tile)
             slope = self.loss.slope(z)
-            weights = xp.astype(counts[:, tile], xp.float64)
+            weights = counts[:, tile].astype(np.float64)
             weighted = weights * slope
-            squares = self.squares[tile, :]
-            gradient = gradient + xp.matmul(weighted, self.signed[tile, :])
-            part = xp.matmul(weighted * slope, squares)
+            squares = self.squares[tile]
+            gradient = gradient + weighted @ self.signed[tile]
+            part = (weighted * slope) @ squares
             score = score + part
             if type(self.loss) is Logistic:  # f'' = -f' - f'², so its sum needs no new weights
-                curvature = curvature - xp.matmul(weighted, squares) - part
+                curvature = curvature - weighted @ squares - part
             else:
-                curvature = curvature + xp.matmul(weights * self.loss.curvature(z), squares)
+                curvature = curvature + (weights * self.loss.curvature(z)) @ squares
         return gradient / self.n, curvature, score
 
-    def _z(self, linear: Any, tile: slice) -> Any:
-        """Margins or residuals of a tile from a·θ, in its precision."""
+    def _z(self, linear: Array, tile: slice) -> Array:
+        """Return the margins or residuals of a tile from a·θ, in its precision."""
         if self._offset is None:
             return linear
-        return linear + self.xp.astype(self._offset[tile], linear.dtype, copy=False)
+        return linear + self._offset[tile].astype(linear.dtype, copy=False)
 
     def _known(self, coef: Any, tilt: Any) -> Any:
-        """Gradient of the penalty and of the linear term."""
+        """Return the gradient of the penalty and of the linear term."""
         return 2 * self.risk.penalty * coef + tilt
 
-    def _square(self, half: Any) -> Any:
-        """Stack of Hessians from half-vectors, the penalty added."""
-        full = self.xp.reshape(
-            self.xp.take(half, self._order, axis=1), (half.shape[0], self.dim, self.dim)
-        )
-        return full + 2 * self.risk.penalty * self._put(np.eye(self.dim))
+    def _square(self, half: Array) -> Array:
+        """Return the stack of Hessians from half-vectors, the penalty added."""
+        full = np.reshape(np.take(half, self._order, axis=1), (len(half), self.dim, self.dim))
+        return np.asarray(full + 2 * self.risk.penalty * np.eye(self.dim))
 
-    def _solve(self, matrices: Any, vectors: Any) -> Any:
+    def _solve(self, matrices: Array, vectors: Array) -> Array:
         try:
-            return self.xp.linalg.solve(matrices, vectors[..., None])[..., 0]
+            return solved(matrices, vectors[..., None])[..., 0]
         except np.linalg.LinAlgError:
             # A replicate without curvature: no step for it, and so no certificate.
             tiny = 1e-8 * np.eye(self.dim)
-            return np.linalg.solve(matrices + tiny, vectors[..., None])[..., 0]
+            return solved(matrices + tiny, vectors[..., None])[..., 0]
 
     def unpenalised(self) -> Array:
-        """The minimiser on the population without a penalty."""
+        """Return the minimiser on the population without a penalty."""
         risk = replace(self.risk, ridge=0.0)
         return self._fit_one(self.population.weights, np.zeros(self.dim), risk)
 
     def _fit_one(self, weights: Array, linear: Array, risk: Risk | None = None) -> Array:
-        """The product's certified minimiser on weighted rows."""
+        """Return the product's certified minimiser on weighted rows."""
         return minimum(risk or self.risk, self.population.weighted(weights).total, linear).coef
 
     def _tiles(self) -> list[slice]:
-        records = len(self._host)
+        records = len(self.population.rows)
         return [
             slice(r, min(r + self.rows_in_tile, records))
             for r in range(0, records, self.rows_in_tile)
@@ -628,7 +519,7 @@ def _full(half: Any, dim: int) -> Any:
     return half[..., order]
 
 
-def _replace(batch: Batch, rows: Any, part: Batch) -> None:
+def replace_fits(batch: Batch, rows: Any, part: Batch) -> None:
     """Write the fits of the replicates ``rows`` into a batch."""
     for name in ("coef", "half_curvature", "half_score", "certificate"):
         getattr(batch, name)[rows] = getattr(part, name)

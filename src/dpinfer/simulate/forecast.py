@@ -33,7 +33,13 @@ from dpinfer.simulate.replicates import (
     noise_seed,
     run_batches,
 )
-from dpinfer.simulate.study import Asked, Model, ModelOptions, is_model, without_options
+from dpinfer.simulate.study import (
+    ModelOptions,
+    StudiedModel,
+    StudyQuestion,
+    is_model,
+    without_options,
+)
 from dpinfer.simulate.synthetic import OfGuesses, OfTable, Synthetic, repeated
 from dpinfer.tables.table import read
 
@@ -299,7 +305,7 @@ def forecast(  # noqa: PLR0913  (the public face)
 class _Question:
     """A model with a formula, and what its formula and schema say."""
 
-    model: Model
+    model: StudiedModel
     formula: str
     schema: Schema
     response: Response
@@ -315,7 +321,7 @@ class _Question:
             raise InputError("a forecast needs a model with a formula and a schema, or both")
         schema = Schema.of(asked.schema)
         response, terms = parse(formula, schema)
-        if isinstance(asked, Asked) and asked.loss is None and not response.levels:
+        if isinstance(asked, StudyQuestion) and asked.loss is None and not response.levels:
             asked.loss = LeastSquares()
         design = Design.of_formula(response, terms, asked.kind, schema.unit)
         return cls(asked, formula, schema, response, terms, design)
@@ -346,7 +352,7 @@ class _Question:
         """Those asked for; None stands for the model's own."""
         if given is not None and len(given):
             return list(given)
-        if isinstance(self.model, Asked):
+        if isinstance(self.model, StudyQuestion):
             raise BudgetError("a forecast needs budgets=, for example [dp.ApproxDP(1, 1e-6)]")
         return [None]
 
@@ -361,14 +367,14 @@ class _Question:
         return model.recipe(self.design, n)
 
 
-def _asked(model: Any, options: Mapping[str, Any]) -> Model:
+def _asked(model: Any, options: Mapping[str, Any]) -> StudiedModel:
     """The model; or its options in its place, where a formula comes first or by its name."""
     if is_model(model):
         return without_options(model, options)
     if model is None:
-        return Asked.of(**options)
+        return StudyQuestion.of(**options)
     if isinstance(model, str):
-        return Asked.of(**{"formula": model, **options})
+        return StudyQuestion.of(**{"formula": model, **options})
     raise InputError(
         "a forecast takes a dpinfer model, such as dp.LogisticRegression, or a formula"
     )

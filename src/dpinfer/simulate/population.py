@@ -1,7 +1,7 @@
 """What a study draws from: a population, and bootstrap samples of it by seed and number.
 
 Draw i of replicate r is a function of (seed, r, i) alone, so a study gives the same replicates
-whatever its tiles, threads or device.  For studies only: a multiply-shift has a bias of n/2³² per
+whatever its tiles or threads.  For studies only: a multiply-shift has a bias of n/2³² per
 cell, and the generator (splitmix64) hides nothing.
 """
 
@@ -125,23 +125,23 @@ def bootstrap_counts(seed: int, replicates: range, n: int, positive: Array | Non
     With ``positive``, the probabilities of the label +1, a draw of row i counts in cell i or, for
     the label -1, n + i.
     """
-    places = draw_places(n)
+    steps = draw_steps(n)
     size = n if positive is None else 2 * n
     counts = np.empty((len(replicates), size), dtype=np.uint8)
     for line, replicate in enumerate(replicates):  # one at a time, to stay in the cache
         one = range(replicate, replicate + 1)
-        cells = np.hstack(drawn_cells(places + replicate_keys(seed, one, RECORDS), n))[0]
+        cells = np.hstack(drawn_cells(steps + replicate_keys(seed, one, RECORDS), n))[0]
         if positive is not None:
-            coins = np.hstack(drawn_words(places + replicate_keys(seed, one, LABELS), n))[0]
+            coins = np.hstack(drawn_words(steps + replicate_keys(seed, one, LABELS), n))[0]
             cells = cells + n * (coins / 2.0**32 >= positive[cells])
         counts[line] = np.bincount(cells, minlength=size)
     return counts
 
 
-def draw_places(n: int) -> Words:
+def draw_steps(n: int) -> Words:
     """One step of the generator for two draws of a replicate, as a line."""
-    places: Words = np.arange(1, (n + 1) // 2 + 1, dtype=np.int64)[None, :] * _GOLDEN
-    return places
+    steps: Words = np.arange(1, (n + 1) // 2 + 1, dtype=np.int64)[None, :] * _GOLDEN
+    return steps
 
 
 def replicate_keys(seed: int, replicates: range, stream: int) -> Words:

@@ -2,13 +2,13 @@
 
 A study runs the fit on replicates of a data set and holds its intervals against what they estimate.
 `coverage` and `variability` take a model first.  Without one the older form is meant, with the
-options of `infer` or with a formula and a schema; `Asked` then stands in for the model.
+options of `infer` or with a formula and a schema; `StudyQuestion` then stands in for the model.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, TypedDict, Unpack
@@ -193,7 +193,6 @@ def coverage(  # noqa: PLR0913  (the public face)
     seed: int = 0,
     level: float = 0.95,
     nonprivate: bool = True,
-    device: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
     checkpoint: str | Path | None = None,
@@ -218,14 +217,12 @@ def coverage(  # noqa: PLR0913  (the public face)
     replicates : int
         Bootstrap samples of the data set, each fitted afresh.
     seed : int
-        Of everything: the numbers depend on it, not on workers, tiles or device.
+        Of everything: the numbers depend on it, not on workers or tiles.
     level : float
         Of the intervals.
     nonprivate : bool
         Also the length without noise: of the same replicates or, of a fit without a penalty, of the
         whole data set.
-    device : str, optional
-        Run penalised fits on torch ("cuda", "cpu").
     workers : int, optional
         Threads; by default ``DPINFER_THREADS`` or as many as cores.
     progress : callable, optional
@@ -254,9 +251,30 @@ def coverage(  # noqa: PLR0913  (the public face)
     per record and worker for the counts; twice that with ``truth``.
     """
     check_numbers(level, replicates, seed, workers)
-    asked, data, y = _question(model, data, y, options)
-    beside = _Beside(units, weights, exposure)
-    trial = trial_of(*_recipe_and_population(asked, data, y, beside), seed, device)
+    arrays = RowArrays(units, weights, exposure)
+    trial = trial_of(*recipe_and_population((model, data, y), options, arrays), seed)
+    return coverage_of(
+        trial,
+        replicates,
+        level=level,
+        nonprivate=nonprivate,
+        workers=workers,
+        progress=progress,
+        checkpoint=checkpoint,
+    )
+
+
+def coverage_of(
+    trial: Trial,
+    replicates: int,
+    *,
+    level: float,
+    nonprivate: bool,
+    workers: int | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | Path | None = None,
+) -> Study:
+    """Run the replicates of a trial that are not in the checkpoint, and return its study."""
     batches = batches_of(replicates, trial.batch)
     book = Checkpoint(checkpoint, _key(trial, replicates, level, trial.batch, nonprivate))
     left = [batch for batch in batches if batch.start not in book.tallies]
@@ -266,7 +284,7 @@ def coverage(  # noqa: PLR0913  (the public face)
         return trial.tally(batch, level, nonprivate=nonprivate)
 
     try:
-        for batch, tally in run_batches(work, left, _threads(workers, device), progress, done):
+        for batch, tally in run_batches(work, left, workers, progress, done):
             book.add(batch.start, tally)
     finally:
         book.save()
@@ -276,7 +294,7 @@ def coverage(  # noqa: PLR0913  (the public face)
     return _study(total, trial, level, nonprivate)
 
 
-def variability(  # noqa: PLR0913  (the public face)
+def variability(
     model: Any,
     /,
     data: Any = None,
@@ -285,7 +303,6 @@ def variability(  # noqa: PLR0913  (the public face)
     replicates: int = 10_000,
     seed: int = 0,
     level: float = 0.95,
-    device: str | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
     **options: Unpack[StudyOptions],
@@ -297,7 +314,7 @@ def variability(  # noqa: PLR0913  (the public face)
     ----------
     model, data, y
         A model with a penalty and what it is fitted on, as for `coverage`.
-    replicates, seed, level, device, workers, progress
+    replicates, seed, level, workers, progress
         As for `coverage`.
     **options
         Without a model first: ``variability(X, y, loss=, penalty=, budget= or plan=)``, and
@@ -309,28 +326,39 @@ def variability(  # noqa: PLR0913  (the public face)
         The two quantiles of each coefficient.
     """
     check_numbers(level, replicates, seed, workers)
-    asked, data, y = _question(model, data, y, options)
-    if isinstance(asked, Asked) and asked.target is None:
-        asked.target = "penalised"
-    trial = trial_of(*_recipe_and_population(asked, data, y), seed, device)
+    if not is_model(model) and not is_model(options.get("model")):
+        options = {**options, "target": options.get("target") or "penalised"}
+    trial = trial_of(*recipe_and_population((model, data, y), options), seed)
+    return variability_of(trial, replicates, level=level, workers=workers, progress=progress)
+
+
+def variability_of(
+    trial: Trial,
+    replicates: int,
+    *,
+    level: float,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> tuple[Array, Array]:
+    """Return equal-tailed quantiles of the released coefficients over the replicates of a trial."""
     if not isinstance(trial, BatchedTrial) or trial.recipe.target != "penalised":
         raise InputError(
             "the variability interval is of fits with the target 'penalised', without units or weights"
         )
     batches = batches_of(replicates, trial.batch)
-    runs = run_batches(trial.estimates, batches, _threads(workers, device), progress)
+    runs = run_batches(trial.estimates, batches, workers, progress)
     coef = np.concatenate([estimates for _, estimates in runs])
     low, high = np.quantile(coef, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return low, high
 
 
-def trial_of(recipe: Recipe, population: Population, seed: int, device: str | None = None) -> Trial:
+def trial_of(recipe: Recipe, population: Population, seed: int) -> Trial:
     """Replicates of a recipe: many at once where that can be, else one after the other."""
-    return batched_trial(recipe, population, seed, device) or OneByOne(recipe, population, seed)
+    return batched_trial(recipe, population, seed) or OneByOne(recipe, population, seed)
 
 
-class Model(Protocol):
-    """What a question is asked with: an estimator, or `Asked`."""
+class StudiedModel(Protocol):
+    """What a question is asked with: an estimator, or `StudyQuestion`."""
 
     formula: str | None
     schema: Schema | str | os.PathLike[str] | None
@@ -369,7 +397,7 @@ def is_model(value: Any) -> bool:
 
 
 @dataclass(eq=False)
-class Asked:
+class StudyQuestion:
     """A question in options, in the place of an estimator: of a table or of bounded rows."""
 
     formula: str | None = None
@@ -383,7 +411,7 @@ class Asked:
     truth: Any = None
 
     @classmethod
-    def of(cls, *, model: Any = None, **options: Any) -> "Asked":
+    def of(cls, *, model: Any = None, **options: Any) -> "StudyQuestion":
         """From the options of a call; ``model`` is a word for a loss."""
         names = [field.name for field in fields(cls)]
         for name in options:
@@ -437,9 +465,9 @@ class Asked:
         response, terms = parse(self.formula, schema)
         return read(X, response, terms, self.kind, schema.unit)
 
-    def population(self, X: Any, y: Any, beside: "_Beside") -> Population:
+    def population(self, X: Any, y: Any, arrays: "RowArrays") -> Population:
         """Bounded rows with their labels, or with the probabilities of the label +1."""
-        self._check(beside.units, beside.weights, beside.exposure)
+        self._check(arrays.units, arrays.weights, arrays.exposure)
         stepped = self.target in LOGISTIC_TARGETS or isinstance(self.plan, GeometryPlan)
         if stepped or isinstance(self._loss, NoLoss):
             raise InputError(
@@ -473,7 +501,7 @@ class Asked:
 
 
 @dataclass(frozen=True, eq=False)
-class _Beside:
+class RowArrays:
     """What a fit is given beside the columns and the outcomes, with arrays: one entry per row."""
 
     units: Any = None
@@ -481,50 +509,50 @@ class _Beside:
     exposure: Any = None
 
 
-_NOTHING = _Beside()
+_NO_ARRAYS = RowArrays()
 
 
-def without_options(model: Any, options: Mapping[str, Any]) -> Model:
+def without_options(model: Any, options: Mapping[str, Any]) -> StudiedModel:
     """A model that is asked with nothing beside it."""
     given = [f"{name}=" for name, value in options.items() if value is not None]
     if given:
         raise InputError(
             f"the model brings its formula, schema and options: leave out {', '.join(given)}"
         )
-    asked: Model = model
+    asked: StudiedModel = model
     return asked
 
 
-def _question(first: Any, data: Any, y: Any, options: Mapping[str, Any]) -> tuple[Model, Any, Any]:
-    """The model, the data and the outcomes: of a call with a model first, or of the older form."""
+def _question(data: Sequence[Any], options: Mapping[str, Any]) -> tuple[StudiedModel, Any, Any]:
+    """Return the model, the data and the outcomes of a call with a model first, or of the older form."""
+    first, table, y = (*data, None, None)[:3]
     if is_model(first):
-        return without_options(first, options), data, y
-    if data is not None and y is not None:
+        return without_options(first, options), table, y
+    if table is not None and y is not None:
         raise InputError("what comes first is a dpinfer model, such as dp.LogisticRegression(...)")
-    outcomes = y if data is None else data
+    outcomes = y if table is None else table
     others = dict(options)
     model = others.pop("model", None)
     if is_model(model):
         return without_options(model, others), first, outcomes
-    return Asked.of(model=model, **others), first, outcomes
+    return StudyQuestion.of(model=model, **others), first, outcomes
 
 
-def _recipe_and_population(
-    model: Model, data: Any, y: Any, beside: _Beside = _NOTHING
+def recipe_and_population(
+    data: Sequence[Any], options: Mapping[str, Any], arrays: RowArrays = _NO_ARRAYS
 ) -> tuple[Recipe, Population]:
-    """What a fit of these data would run, and the population that they are."""
-    if isinstance(model, Asked) and model.formula is None and model.schema is None:
-        population = model.population(data, y, beside)
+    """Return what a fit would run, and the records it is studied on.
+
+    ``data`` are the arguments of `coverage` by position: a model first, or none.
+    """
+    model, table, y = _question(data, options)
+    if isinstance(model, StudyQuestion) and model.formula is None and model.schema is None:
+        population = model.population(table, y, arrays)
         return model.recipe(Design.of_rows(population.rows.shape[1]), population.n), population
-    design, source = model.read(data, y, beside.units, beside.weights, beside.exposure)
+    design, source = model.read(table, y, arrays.units, arrays.weights, arrays.exposure)
     if source.n < 1:
         raise InputError("a study needs at least one record")
     return model.recipe(design, source.n), Population.of_records(source.rows())
-
-
-def _threads(workers: int | None, device: str | None) -> int | None:
-    """As many as asked for; a device is kept busy by one."""
-    return 1 if workers is None and device is not None else workers
 
 
 def _key(trial: Trial, *facts: Any) -> str:
