@@ -201,5 +201,5 @@ def test_terminals_show_and_do_not_obey(tmp_path):
     shown = succeeds(run_here("budget", "show", ledger.path))
     assert not set(escape) - set("[2J31m") & set(shown)
     assert "\\x1b[2J" in shown
-    assert text.harmless("naïve ‘x’ – ü 日本") == "naïve ‘x’ – ü 日本"
-    assert text.harmless("a\nb\tc") == "a\\x0ab\\x09c"
+    assert text.escape_controls("naïve ‘x’ – ü 日本") == "naïve ‘x’ – ü 日本"
+    assert text.escape_controls("a\nb\tc") == "a\\x0ab\\x09c"

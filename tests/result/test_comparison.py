@@ -9,7 +9,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.neighbours import Neighbours
-from dpinfer.result import differences, text
+from dpinfer.result import coefficient_table, differences, text
 from dpinfer.result.estimates import AT_ZERO
 from helpers.open_results import opened
 from helpers.support import labelled
@@ -34,7 +34,7 @@ PLAIN = fit()
 
 def cells(comparison):
     """The cells of each line, as they are printed."""
-    return {line.name: [str(cell) for cell in line.cells] for line in comparison.lines()}
+    return {row.name: [str(cell) for cell in row.cells] for row in comparison.rows()}
 
 
 def test_rows_are_the_terms_of_all_models_in_their_order():
@@ -43,8 +43,8 @@ def test_rows_are_the_terms_of_all_models_in_their_order():
     assert list(found) == ["(Intercept)", "age", "income", "sex"]
     assert found["age"][1] == found["sex"][0] == ""
     for row in PLAIN.table():
-        number = text.number(row["estimate"], text.places(row["std_error"]))
-        assert found[row["name"]][0] == f"{number} ({text.interval(row)})"
+        number = text.number(row["estimate"], text.decimals_for(row["std_error"]))
+        assert found[row["name"]][0] == f"{number} ({coefficient_table.interval(row)})"
     assert found["income"] != [found["income"][0]] * 2  # the first of the others is its second
 
 
@@ -58,9 +58,9 @@ def test_open_lines_keep_their_reason_and_what_is_known_instead():
     (mark,) = re.findall(r"^open \[(\d)\]$", found["health[poor]"][0])
     assert found["health[poor]"] == [f"open [{mark}]"] * 3
     assert f"[{mark}] {LOGIT.status[5]}." in comparison.notes()
-    assert text.INSTEAD in comparison.notes()
-    assert any(note.startswith(text.MEANING) for note in comparison.notes())
-    indented = [line.name for line in comparison.lines() if line.indented]
+    assert coefficient_table.INSTEAD in comparison.notes()
+    assert any(note.startswith(coefficient_table.MEANING) for note in comparison.notes())
+    indented = [row.name for row in comparison.rows() if row.indented]
     assert indented == list(LOGIT.instead.names)
 
 
@@ -75,8 +75,8 @@ def test_every_format_has_every_number_and_every_note():
     markdown = comparison.to_markdown().replace("\\", "")
     latex = comparison.to_latex()
     html = comparison.to_html()
-    for line in comparison.lines():
-        for cell in filter(None, map(str, line.cells)):
+    for row in comparison.rows():
+        for cell in filter(None, map(str, row.cells)):
             assert f"| {cell} " in markdown
             assert f"<td>{cell}</td>" in html
             assert cell.replace("−", "$-$").replace("[", "{[}").replace("]", "{]}") in latex
@@ -136,7 +136,7 @@ def test_ratios_are_those_of_the_single_results():
     assert "(Intercept)" not in found
     assert AT_ZERO not in found
     (row,) = [row for row in LOGIT.table() if row["name"] == "age"]
-    assert found["age"][0] == text.ratio(row)
+    assert found["age"][0] == coefficient_table.ratio(row)
     assert differences.CENTRES not in comparison.notes()
     with pytest.raises(dp.InputError, match="leave out amounts, or ratios"):
         dp.compare(MODELS, ratios=True)

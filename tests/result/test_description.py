@@ -46,27 +46,27 @@ def test_what_may_be_nobody_does_not_look_certain():
         assert "≤ 0.17%" in shown
         assert "it is not known whether there is anybody" in " ".join(shown.split())
     certain = Figure("health", "poor", "count", 4.0, 1.0, 35.1)
-    assert table_one.cell(certain).words == "4 (1 to 36)"
-    assert table_one.cell(replace(certain, low=0.0)).words == "≤ 36"
+    assert str(table_one.cell(certain)) == "4 (1 to 36)"
+    assert str(table_one.cell(replace(certain, low=0.0))) == "≤ 36"
     # a lower end that is no record is printed as 0, and says no more than that
-    assert table_one.cell(replace(certain, low=0.4)).words == "≤ 36"
-    assert table_one.cell(replace(certain, low=1.0)).words != "≤ 36"
+    assert str(table_one.cell(replace(certain, low=0.4))) == "≤ 36"
+    assert str(table_one.cell(replace(certain, low=1.0))) != "≤ 36"
     assert "anybody" not in only(certain).summary()
 
 
 def test_rounding_never_shortens_an_interval_of_a_count():
     one = Figure("health", "poor", "count", 12.4, 9.9, 14.1)
-    assert table_one.cell(one).words == "12 (9 to 15)"
+    assert str(table_one.cell(one)) == "12 (9 to 15)"
 
 
 def test_digits_are_those_of_the_interval_and_of_the_range():
     one = Figure("age", None, "mean", 46.3123, 46.02, 46.6)
-    assert table_one.cell(one, table_one.most_decimals(AGE)).words == "46.31 (46.02 to 46.60)"
+    assert str(table_one.cell(one, table_one.max_decimals(AGE))) == "46.31 (46.02 to 46.60)"
     sure = Figure("age", None, "median", 45.00123, 45.00119, 45.00127)
-    assert table_one.cell(sure).words == "45.001230 (45.001190 to 45.001270)"
-    assert table_one.cell(sure, table_one.most_decimals(AGE)).words == "45.00 (45.00 to 45.01)"
+    assert str(table_one.cell(sure)) == "45.001230 (45.001190 to 45.001270)"
+    assert str(table_one.cell(sure, table_one.max_decimals(AGE))) == "45.00 (45.00 to 45.01)"
     rough = Figure("age", None, "mean", 46.3, 40.0, 52.0)
-    assert table_one.cell(rough, table_one.most_decimals(AGE)).words == "46.3 (40.0 to 52.0)"
+    assert str(table_one.cell(rough, table_one.max_decimals(AGE))) == "46.3 (40.0 to 52.0)"
 
 
 def test_open_figures_have_no_number_and_a_reason():
@@ -93,10 +93,10 @@ def test_a_screen_is_80_letters_wide_whatever_the_groups(count):
 
 def test_differences_stand_under_the_other_groups():
     (block,) = (b for b in table_one.blocks(grouped()) if b.column == AGE)
-    labels = [line.label for line in block.lines]
+    labels = [row.label for row in block.rows]
     assert labels[2:4] == ["mean", "difference from women"]
-    first, second = block.lines[3].cells
-    assert (first.words, second.words) == ("", "1.00 (0.60 to 1.40)")
+    first, second = block.rows[3].cells
+    assert (str(first), str(second)) == ("", "1.00 (0.60 to 1.40)")
     assert "1.30 pp (0.20 to 2.40)" in grouped().summary()
     assert "pp: percentage points." in grouped().summary()
 

@@ -15,7 +15,7 @@ from scipy.special import expit, ndtr
 
 import dpinfer as dp
 from dpinfer.inference.joint import KNOWN
-from dpinfer.result import text
+from dpinfer.result import coefficient_table
 from dpinfer.result.statements import OPENING, UNIDENTIFIED
 from helpers.open_results import CENTRE, DRAWS, NAMES, SEED, STATUS, opened, recipe
 
@@ -153,12 +153,12 @@ def test_it_is_said_once_what_open_means(result):
         page,
     ):
         words = " ".join(view.replace("\\", "").split())
-        assert words.count(text.MEANING) == 1
-        assert words.count(text.INSTEAD) == 1
+        assert words.count(coefficient_table.MEANING) == 1
+        assert words.count(coefficient_table.INSTEAD) == 1
         for gone in ("set aside", "left out", "†", "dropped"):
             assert gone not in words
     plain = dataclasses.replace(result, instead=None)
-    assert text.INSTEAD not in " ".join(plain.summary().split())
+    assert coefficient_table.INSTEAD not in " ".join(plain.summary().split())
 
 
 def test_every_reason_can_be_read_in_full(result):
@@ -177,19 +177,19 @@ def test_every_reason_can_be_read_in_full(result):
 
 def test_plots_say_what_they_do_not_draw(result, nearer):
     shown = " ".join(dp.plot.forest_text(result).split())
-    assert text.NOT_DRAWN in shown
+    assert coefficient_table.NOT_DRAWN in shown
     assert "within 5 to 80" not in shown
     for status in STATUS[2:4] + STATUS[5:]:
         assert status.replace("in the model, but ", "") in shown
     assert max(map(len, dp.plot.forest_text(result, width=70).splitlines())) <= 70
-    assert text.NOT_DRAWN in dp.report.html(result)
-    assert text.NOT_DRAWN in " ".join(dp.plot.forest(result).get_supxlabel().split())
+    assert coefficient_table.NOT_DRAWN in dp.report.html(result)
+    assert coefficient_table.NOT_DRAWN in " ".join(dp.plot.forest(result).get_supxlabel().split())
     for view in (
         dp.plot.forest_text(nearer),
         dp.report.html(nearer),
         dp.plot.forest(nearer).get_supxlabel(),
     ):
-        assert text.NOT_DRAWN not in " ".join(view.split())
+        assert coefficient_table.NOT_DRAWN not in " ".join(view.split())
 
 
 def test_a_contrast_of_open_lines_is_told_where_all_together_tell_it(nearer):
@@ -331,7 +331,7 @@ def test_where_everything_is_open_there_is_still_a_prediction(nearer):
     assert nothing.ordinary_intercept()["status"] == UNIDENTIFIED
     words = " ".join(nothing.summary().split())
     assert "6 coefficients have no estimate" in words
-    assert text.MEANING not in words
+    assert coefficient_table.MEANING not in words
 
 
 def test_a_line_has_all_of_its_numbers_or_none(nearer):
@@ -386,9 +386,9 @@ def test_z_is_there_only_where_p_is_its_own(nearer):
             assert ((ends[:, 0] <= 0) & (ends[:, 1] >= 0) == (frame["p_value"] >= 1 - level)).all()
         for view in (fit.summary(), fit.to_markdown(), fit.to_latex(), fit._repr_html_()):
             words = " ".join(view.replace("% ", "").split())
-            assert words.count(text.ALLOWED) == 1
+            assert words.count(coefficient_table.ALLOWED) == 1
             assert "nan" not in words
-        assert text.ALLOWED in dp.report.html(fit)
+        assert coefficient_table.ALLOWED in dp.report.html(fit)
     age = one_end.to_frame().loc["age"]
     assert age["high"] - age["estimate"] > age["estimate"] - age["low"]
     rows = list(csv.DictReader(io.StringIO(dp.report.csv(one_end))))

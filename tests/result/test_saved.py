@@ -13,6 +13,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.result import saved
+from dpinfer.result.description import Description
 from result.test_question import linear, logistic
 
 
@@ -150,3 +151,49 @@ def test_the_file_for_r_knows_the_format():
     client = Path(__file__).parents[2] / "clients/r/dpinfer.R"
     known = re.search(r"\.dpinfer_formats <- (\d+)", client.read_text(encoding="utf-8"))
     assert int(known[1]) == saved.VERSION
+
+
+OF_FIXED_FORMAT = Path(__file__).with_name("saved")
+"""Results and a description as they were saved before classes, attributes and statuses got other
+names; what is in these files is never written again.
+"""
+
+
+def _shown(value):
+    """A number of the part of a file that is for readers without dpinfer."""
+    return np.nan if value is None else value
+
+
+@pytest.mark.parametrize(
+    "name", ["logistic_open", "least_squares", "rates", "penalised", "not_identified"]
+)
+def test_a_saved_result_of_this_format_is_read(name):
+    path = OF_FIXED_FORMAT / f"{name}.json"
+    result = dp.FitResult.load(path)
+    reading = json.loads(path.read_text(encoding="utf-8"))["reading"]
+    table = [*result.table(), *filter(None, [result.ordinary_intercept()])]
+    for read, rows in (("coefficients", table), ("alternatives", result.instead_rows())):
+        assert len(reading[read]) == len(rows)
+        for stored, row in zip(reading[read], rows, strict=True):
+            assert stored["name"] == row["name"]
+            assert (stored["status"] == "reported") == (row["status"] == "reported")
+            for key in ("estimate", "std_error", "z", "p_value", "noise_share"):
+                assert np.array_equal(_shown(stored[key]), row[key], equal_nan=True)
+            if row["status"] == "reported":
+                assert (stored["low"], stored["high"]) == (row["low"], row["high"])
+    again = dp.FitResult.from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    assert again.summary() == result.summary()
+
+
+def test_a_saved_description_of_this_format_is_read():
+    path = OF_FIXED_FORMAT / "description.json"
+    found = Description.load(path)
+    stored = json.loads(path.read_text(encoding="utf-8"))["figures"]
+    assert len(found.figures) == len(stored)
+    for figure, kept in zip(found.figures, stored, strict=True):
+        assert (figure.column, figure.figure) == (kept["column"], kept["figure"])
+        numbers = [_shown(kept[key]) for key in ("estimate", "low", "high")]
+        shown = [figure.estimate, figure.low, figure.high]
+        assert np.array_equal(shown, np.array(numbers, dtype=float), equal_nan=True)
+    assert Description.from_json(found.to_json()).summary() == found.summary()

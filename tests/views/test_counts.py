@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.result import text
+from dpinfer.result import coefficient_table
 from helpers import claims
 
 RESULT = claims.model(budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1).fit(claims.table()).result_
@@ -43,8 +43,8 @@ def test_every_format_says_what_the_numbers_are():
     page = dp.report.html(RESULT)
     assert "Coefficients of the logarithm of the rate" in page
     for words in (page, dp.report.markdown(RESULT), RESULT.to_markdown(), RESULT.to_latex()):
-        assert text.LOG_RATES in words
-    assert text.LOG_RATES in RESULT._repr_html_()
+        assert coefficient_table.LOG_RATES in words
+    assert coefficient_table.LOG_RATES in RESULT._repr_html_()
     assert "how large outcomes are" in page
     assert "log rate at the released centre" in " ".join(RESULT.summary().split())
     assert dp.plot.forest(RESULT).axes[-1].get_xlabel().startswith("coefficient of the logarithm")
@@ -75,7 +75,10 @@ def test_csv_has_rate_ratios(result):
 def test_a_ratio_in_words():
     """With the digits of its own error; never too large for floats."""
     row = {"status": "reported", "estimate": -0.0213, "std_error": 0.0006}
-    assert text.ratio(row | {"low": -0.0225, "high": -0.0201}) == "0.97893 (0.97775 to 0.98010)"
+    assert (
+        coefficient_table.ratio(row | {"low": -0.0225, "high": -0.0201})
+        == "0.97893 (0.97775 to 0.98010)"
+    )
     row = {"status": "reported", "estimate": 900.0, "std_error": 300.0}
-    assert "(" in text.ratio(row | {"low": 100.0, "high": 5000.0})
-    assert text.ratio(row | {"status": "open: why"}) == "open"
+    assert "(" in coefficient_table.ratio(row | {"low": 100.0, "high": 5000.0})
+    assert coefficient_table.ratio(row | {"status": "open: why"}) == "open"

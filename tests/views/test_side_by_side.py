@@ -134,8 +134,8 @@ def test_the_page_has_the_table_the_picture_and_what_differs():
     page = dp.report.side_by_side(COMPARISON, title="Two <models>")
     assert "<h1>Two &lt;models&gt;</h1>" in page
     words = " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
-    for line in COMPARISON.lines():
-        for cell in line.cells:
+    for row in COMPARISON.rows():
+        for cell in row.cells:
             assert f"{cell.estimate} {cell.interval}".strip() in words
     for note in COMPARISON.notes():
         assert note in words

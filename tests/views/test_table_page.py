@@ -68,12 +68,12 @@ def test_every_cell_is_there(described):
         for body in tree(described).all("tbody")
         for row in body.all("tr")[1:]
     ]
-    lines = [
-        [line.label, *(cell.words for cell in line.cells)]
+    rows = [
+        [row.label, *map(str, row.cells)]
         for block in table_one.blocks(described)
-        for line in block.lines
+        for row in block.rows
     ]
-    assert cells == lines
+    assert cells == rows
 
 
 def spans(drawing):

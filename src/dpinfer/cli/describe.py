@@ -211,7 +211,7 @@ def preview(job: Job, talk: Screen) -> None:
             row["column"],
             _of_whom(row["by"]),
             row["figure"],
-            f"±{text.number(row['noise'], text.places(row['noise']))}",
+            f"±{text.number(row['noise'], text.decimals_for(row['noise']))}",
         ]
         for row in what.expected()
     ]

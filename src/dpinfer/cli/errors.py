@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from dpinfer.errors import DpinferError, LedgerError, PrivacyError
-from dpinfer.result.text import harmless
+from dpinfer.result.text import escape_controls
 
 DONE = 0
 FAULT = 1
@@ -63,12 +63,12 @@ def _fail(message: str, code: int = INPUT) -> int:
 def complain(message: str, code: int, sign: str = "error: ") -> None:
     """One error with its exit code."""
     words = " ".join(message.split())
-    _say(f"{sign}{harmless(words)}", {"error": words, "code": code})
+    _say(f"{sign}{escape_controls(words)}", {"error": words, "code": code})
 
 
 def remark(words: str) -> None:
     """A note that matters whatever was asked for, such as where a result is that was paid for."""
-    _say(f"note: {harmless(words)}", {"note": words})
+    _say(f"note: {escape_controls(words)}", {"note": words})
 
 
 def _say(line: str, document: dict[str, str | int]) -> None:

@@ -22,7 +22,7 @@ from dpinfer.fit.recipe import Recipe
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.privacy.entries import Entry
-from dpinfer.result import text
+from dpinfer.result import coefficient_table
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import Design
 from dpinfer.schema.unit import Unit
@@ -375,8 +375,8 @@ def _require_hope(job: Job, recipe: Recipe, n: int, talk: Screen) -> None:
         why = recipe.hopeless(n)
     if why:
         raise BudgetError(
-            f"{why}; nothing was booked. To print more: {'; '.join(text.REMEDIES)}; or fit all the same, with "
-            "--spend-anyway"
+            f"{why}; nothing was booked. To print more: {'; '.join(coefficient_table.REMEDIES)}; or fit all the "
+            "same, with --spend-anyway"
         )
 
 
@@ -432,11 +432,11 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     if result.warnings():
         facts = {"Warning": "\n".join(result.warnings())} | facts
     rows = result.lines(job.level)
-    without = "Open" if any(map(text.is_open, rows)) else "Not identified"
-    for words in text.no_estimates(rows):
+    without = "Open" if any(map(coefficient_table.is_open, rows)) else "Not identified"
+    for words in coefficient_table.about_missing(rows):
         facts[without] = words
-        facts["Because"] = "\n".join(text.reasons(rows))
-    for words in text.about_instead(rows):
+        facts["Because"] = "\n".join(coefficient_table.reasons(rows))
+    for words in coefficient_table.about_alternatives(rows):
         facts["Indented"] = words
     lines = [
         job.title or _HEADING,

@@ -22,7 +22,7 @@ from dpinfer import persistence
 from dpinfer.persistence import FileNames
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.entries import NAMES
-from dpinfer.result import text
+from dpinfer.result import coefficient_table, text
 from dpinfer.result.result import FitResult
 from dpinfer.rows.workers import progress
 
@@ -56,7 +56,7 @@ class Screen:
     def note(self, words: str) -> None:
         """One line beside the result, on stderr."""
         if not (self.quiet or self.as_json):
-            print(text.harmless(words), file=sys.stderr)
+            print(text.escape_controls(words), file=sys.stderr)
 
     def give(self, document: Mapping[str, Any]) -> None:
         """The result for a program, where it was asked for; infinities and NaN are texts."""
@@ -187,7 +187,7 @@ def _as_text(words: str | Text) -> Text:
 def _harmless(part: RenderableType) -> RenderableType:
     """The same words, none of which the terminal obeys."""
     if isinstance(part, str):
-        return text.harmless(part, keep="\n")
+        return text.escape_controls(part, keep="\n")
     if isinstance(part, Text):
         return _harmless_text(part, keep="\n")
     return part
@@ -195,9 +195,9 @@ def _harmless(part: RenderableType) -> RenderableType:
 
 def _harmless_text(words: str | Text, keep: str = "") -> Text:
     styled = _as_text(words)
-    if text.harmless(styled.plain, keep) == styled.plain:
+    if text.escape_controls(styled.plain, keep) == styled.plain:
         return styled
-    return Text(text.harmless(styled.plain, keep), style=styled.style)
+    return Text(text.escape_controls(styled.plain, keep), style=styled.style)
 
 
 def line_width() -> int:
@@ -217,13 +217,13 @@ def coefficients(result: FitResult, level: float) -> Table:
     """
     rows: list[Sequence[str | Text]] = []
     for row in result.lines(level):
-        decimals = text.places(row["std_error"])
-        colour = "yellow" if text.set_aside(row) else ""
+        decimals = text.decimals_for(row["std_error"])
+        colour = "" if coefficient_table.is_reported(row) else "yellow"
         cells = [
-            text.INDENT * text.stands_in(row) + row["name"],
+            text.INDENT * coefficient_table.is_alternative(row) + row["name"],
             text.number(row["estimate"], decimals),
             text.number(row["std_error"], decimals),
-            Text(text.interval(row), style=colour),
+            Text(coefficient_table.interval(row), style=colour),
             text.p_value(row["p_value"]),
             text.percent(row["noise_share"]),
         ]

@@ -15,7 +15,7 @@ from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import Release, has_room
-from dpinfer.result import text
+from dpinfer.result.coefficient_table import REMEDIES
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Privacy, Words
@@ -219,7 +219,7 @@ def fit(
     workers.check()
     booked = entry(recipe, source.n, subject)
     if subject.hopeless:
-        remedies = "; ".join(text.REMEDIES)
+        remedies = "; ".join(REMEDIES)
         warnings.warn(
             f"{subject.hopeless}. The budget is spent all the same; {remedies}",
             HopelessFitWarning,

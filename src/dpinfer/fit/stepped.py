@@ -79,7 +79,7 @@ from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, Release
-from dpinfer.result import text
+from dpinfer.result.coefficient_table import REMEDIES
 from dpinfer.result.estimates import Alternatives
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import (
@@ -451,7 +451,7 @@ def overloaded(strength: float, design: Design, n: int) -> str:
     return (
         f"{len(design.names)} coefficients are more than this budget carries at {n:,} {one}s: a level with one {one} "
         f"in twenty would have {strength:.1g} times what it takes to be printed, and twice is safe. Expect many to be "
-        f"open; {'; '.join(text.REMEDIES)}"
+        f"open; {'; '.join(REMEDIES)}"
     )
 
 

@@ -96,10 +96,10 @@ class Figures:
         """The figures as a pandas data frame, one per row; where there is no level, or group, None."""
         import pandas as pd  # noqa: PLC0415  (it is loaded when asked for)
 
-        from dpinfer.result.frames import Frame  # noqa: PLC0415
+        from dpinfer.result.frames import frame_of  # noqa: PLC0415  (loads pandas)
 
         rows = self.rows()
-        frame = Frame(rows)
+        frame = frame_of(rows)
         for name in ("level", "group"):
             if name in frame.columns:  # beside texts pandas would take None for NaN
                 frame[name] = pd.Series([row[name] for row in rows], dtype=object)

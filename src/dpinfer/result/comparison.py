@@ -3,13 +3,22 @@
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpinfer.errors import InputError
-from dpinfer.result import differences, rendering, text
+from dpinfer.result import coefficient_table, differences, text
 from dpinfer.result.estimates import AT_ZERO, checked
+from dpinfer.result.grid import (
+    Grid,
+    GridCell,
+    GridRow,
+    TextLayout,
+    html_page,
+    latex_page,
+    markdown_page,
+)
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import INTERCEPT
 
@@ -21,32 +30,9 @@ MOST = 12
 _FILE = "result.json"  # what a fit calls its result
 _TITLE = "Regressions side by side"
 _SHORTEST = 60  # letters of a line of text
-_LONG_NAME = 26  # letters of a name from which on it has a line of its own
-_LONG_TITLE = 20  # letters of a model's name that stand above its column
 _GAP = 2  # letters between two columns
+_LONG_NAME = 26  # letters of a name from which on it has a line of its own
 Model = FitResult | str | os.PathLike[str]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A line in one model: its estimate and interval, a word where it has none, or nothing."""
-
-    estimate: str = ""
-    interval: str = ""
-
-    def __str__(self) -> str:
-        if not self.interval:
-            return self.estimate
-        return f"{self.estimate} ({self.interval})"
-
-
-@dataclass(frozen=True)
-class Line:
-    """One term, with one cell per model; what is known instead of an open one is indented."""
-
-    name: str
-    indented: bool
-    cells: tuple[Cell, ...]
 
 
 def compare(
@@ -131,19 +117,21 @@ class Comparison:
         numbers = " and ".join(kind for kind, shown in kinds.items() if shown)
         return f"{numbers.capitalize()} with {100 * self.level:.4g}% confidence intervals"
 
-    def lines(self) -> list[Line]:
-        """The rows of the table."""
+    def rows(self) -> list[GridRow]:
+        """Return the rows of the table; alternatives to a coefficient are indented under it."""
         tables = [self._rows(result) for result in self.results]
-        found = [{(row["instead_of"], row["name"]): row for row in rows} for rows in tables]
+        by_name = [{(row["instead_of"], row["name"]): row for row in rows} for rows in tables]
         marks = self._marks()
         return [
-            Line(name, bool(of), tuple(self._cell(rows.get((of, name)), marks) for rows in found))
+            GridRow(
+                name, tuple(self._cell(rows.get((of, name)), marks) for rows in by_name), bool(of)
+            )
             for of, name in _order(tables)
         ]
 
     def _rows(self, result: FitResult) -> list[dict[str, Any]]:
         """Of one model; an intercept has no ratio."""
-        rows = rendering.rows(result, self.level)
+        rows = coefficient_table.rows(result, self.level)
         if not self.ratios:
             return rows
         return [row for row in rows if row["name"] not in (INTERCEPT, AT_ZERO)]
@@ -154,19 +142,18 @@ class Comparison:
             row["status"]
             for result in self.results
             for row in self._rows(result)
-            if text.set_aside(row)
+            if not coefficient_table.is_reported(row)
         )
         return {reason: k for k, reason in enumerate(reasons, start=1)}
 
-    def _cell(self, row: Mapping[str, Any] | None, marks: Mapping[str, int]) -> Cell:
+    def _cell(self, row: Mapping[str, Any] | None, marks: Mapping[str, int]) -> GridCell:
         if row is None:
-            return Cell()
-        if text.set_aside(row):
-            return Cell(f"{text.interval(row)} [{marks[row['status']]}]")
-        shown = text.ratio_row(row) if self.ratios else row
-        return Cell(
-            text.number(shown["estimate"], text.places(shown["std_error"])), text.interval(shown)
-        )
+            return GridCell()
+        if not coefficient_table.is_reported(row):
+            return GridCell(f"{coefficient_table.interval(row)} [{marks[row['status']]}]")
+        shown = coefficient_table.ratio_row(row) if self.ratios else row
+        estimate = text.number(shown["estimate"], text.decimals_for(shown["std_error"]))
+        return GridCell(estimate, coefficient_table.interval(shown))
 
     def reasons(self) -> list[str]:
         """Why lines have no interval, by their numbers in the table; then what that means, and what
@@ -174,7 +161,11 @@ class Comparison:
         """
         rows = [row for result in self.results for row in self._rows(result)]
         listed = [f"[{mark}] {reason}." for reason, mark in self._marks().items()]
-        return [*listed, *text.no_estimates(rows), *text.about_instead(rows)]
+        return [
+            *listed,
+            *coefficient_table.about_missing(rows),
+            *coefficient_table.about_alternatives(rows),
+        ]
 
     def warnings(self) -> list[str]:
         """What to know of single models before a number is read."""
@@ -203,7 +194,7 @@ class Comparison:
         With ``ratios`` there are three more, ratio, ratio_low and ratio_high, and no intercept.
         What is known instead of open coefficients stands in tables and is not in here.
         """
-        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+        from dpinfer.result.frames import frame_of  # noqa: PLC0415  (loads pandas)
 
         rows = []
         for name, result in zip(self.names, self.results, strict=True):
@@ -212,14 +203,14 @@ class Comparison:
                     continue
                 numbers = {key: cell for key, cell in row.items() if key != "name"}
                 rows.append({"model": name, "term": row["name"], **numbers, **self._ratio(row)})
-        return Frame(rows)
+        return frame_of(rows)
 
     def _ratio(self, row: Mapping[str, Any]) -> dict[str, float]:
         if not self.ratios:
             return {}
-        if text.set_aside(row):
+        if not coefficient_table.is_reported(row):
             return {"ratio": math.nan, "ratio_low": 0.0, "ratio_high": math.inf}
-        shown = text.ratio_row(row)
+        shown = coefficient_table.ratio_row(row)
         return {
             "ratio": shown["estimate"],
             "ratio_low": shown["low"],
@@ -236,56 +227,38 @@ class Comparison:
         """
         if width < _SHORTEST:
             raise InputError(f"models side by side need a width of at least {_SHORTEST}")
-        lines = self.lines()
-        tables = [_text(lines, part, width) for part in self._parts(lines, width)]
+        layout = TextLayout(
+            width=width, gap=_GAP, min_column=0, max_name=_LONG_NAME, under=True, split=True
+        )
+        grid = self._grid()
+        table = replace(grid, titles=("", *grid.titles[1:])).text(layout)
         head = [_TITLE.center(width).rstrip(), self.caption.center(width).rstrip()]
-        return text.stated("\n".join([*head, *tables]), self.notes(), width)
-
-    def _parts(self, lines: Sequence[Line], width: int) -> list[dict[int, str]]:
-        """Places and titles of the models that stand beside each other."""
-        short = [len(line.name) + len(text.INDENT) * line.indented for line in lines]
-        first = max(text.NAMES, *(length + 1 for length in short if length <= _LONG_NAME))
-        parts: list[dict[int, str]] = []
-        taken = width
-        for place, name in enumerate(self.names):
-            title = text.harmless(name)
-            if len(title) > _LONG_TITLE:
-                title = title[: _LONG_TITLE - 1] + "…"
-            cells = [line.cells[place] for line in lines]
-            longest = max(max(len(cell.estimate), len(cell.interval)) for cell in cells)
-            room = _GAP + max(len(title), longest)
-            if taken + room > width:
-                parts.append({})
-                taken = first
-            parts[-1][place] = title
-            taken += room
-        return parts
+        return text.with_notes("\n".join([*head, table]), self.notes(), width)
 
     def to_markdown(self) -> str:
         """The table in Markdown, with all notes."""
-        return rendering.markdown_page(self._grid(), [f"{self.caption}.", *self.notes()])
+        return markdown_page(self._grid(), [f"{self.caption}.", *self.notes()])
 
     def to_latex(self) -> str:
         """The table as a LaTeX tabular, with all notes in small print under it; it needs no
         package.
         """
-        return rendering.latex_page(self._grid(), [f"{self.caption}.", *self.notes()])
+        return latex_page(self._grid(), [f"{self.caption}.", *self.notes()])
 
     def to_html(self) -> str:
         """The table in HTML, with all notes under it: no script, no style.  `dp.report` has a page
         with a picture.
         """
-        return rendering.html_page(self._grid(), f"{self.caption}.", self.notes())
+        return html_page(self._grid(), f"{self.caption}.", self.notes())
 
-    def _grid(self) -> rendering.Grid:
-        rows = [(line.name, line.indented, tuple(map(str, line.cells))) for line in self.lines()]
-        return rendering.Grid(("Coefficient", *self.names), tuple(rows))
+    def _grid(self) -> Grid:
+        return Grid(("Coefficient", *self.names), tuple(self.rows()))
 
     def __str__(self) -> str:
         return self.to_text()
 
     def __repr__(self) -> str:
-        return text.harmless(f"<Comparison of {', '.join(self.names)}>")
+        return text.escape_controls(f"<Comparison of {', '.join(self.names)}>")
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -303,23 +276,6 @@ def _order(tables: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, str
             ordered.append((of, name))
             ordered += [key for key in keys if key[0] == name]
     return ordered + [key for key in keys if key[1] == AT_ZERO]
-
-
-def _text(lines: Sequence[Line], part: Mapping[int, str], width: int) -> str:
-    """Some of the models as text, two lines per term."""
-    rows: list[tuple[str, Sequence[str] | str]] = []
-    for line in lines:
-        name = text.INDENT * line.indented + line.name
-        cells = [line.cells[place] for place in part]
-        if not any(map(str, cells)):  # in none of these models
-            continue
-        if len(name) > _LONG_NAME:
-            rows.append((name, ""))
-            name = ""
-        rows.append((name, [cell.estimate for cell in cells]))
-        if any(cell.interval for cell in cells):
-            rows.append(("", [cell.interval for cell in cells]))
-    return text.table(list(part.values()), rows, narrowest=0, gap=_GAP, width=width)
 
 
 def _loaded(result: Model) -> FitResult:

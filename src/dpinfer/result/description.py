@@ -8,7 +8,7 @@ from typing import Any
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import rendering, saved, table_one, text
+from dpinfer.result import saved, table_one, text
 from dpinfer.result.column_figures import (
     COUNT,
     DIFFERENCE,
@@ -25,6 +25,7 @@ from dpinfer.result.column_figures import (
     Figure,
     Figures,
 )
+from dpinfer.result.grid import html_page, latex_page, markdown_page
 from dpinfer.result.question import public_facts
 from dpinfer.result.statements import errors_counted, weighing
 from dpinfer.schema.guesses import shares_within, spread_within
@@ -122,9 +123,9 @@ class Description(Figures):
         groups = f", by {self.by}" if self.by else ""
         about = f"{self.unit.size(self.n)}{groups}; {table_one.interval_name(self)}s in brackets"
         size = about[0].upper() + about[1:] + "."
-        said = map(text.harmless, [*table_one.notes(self), *self.statements()])
-        head = text.stated(title.center(table_one.WIDTH).rstrip(), [size], table_one.WIDTH)
-        table = text.stated(table_one.screen(self), list(said), table_one.WIDTH)
+        said = map(text.escape_controls, [*table_one.notes(self), *self.statements()])
+        head = text.with_notes(title.center(table_one.WIDTH).rstrip(), [size], table_one.WIDTH)
+        table = text.with_notes(table_one.screen(self), list(said), table_one.WIDTH)
         return f"{head}\n{table}"
 
     def typical(self) -> dict[str, dict[str, Any]]:
@@ -160,18 +161,18 @@ class Description(Figures):
 
     def to_markdown(self) -> str:
         """Table 1 in Markdown, with what is open; `dp.report` has the rest."""
-        return rendering.markdown_page(table_one.grid(self), self._under())
+        return markdown_page(table_one.grid(self), self._under())
 
     def to_latex(self) -> str:
         """Table 1 as a LaTeX tabular; how private it is and what is open is printed under it."""
-        return rendering.latex_page(table_one.grid(self), self._under())
+        return latex_page(table_one.grid(self), self._under())
 
     def __repr__(self) -> str:
-        return table_one.line(self)
+        return table_one.one_line(self)
 
     def _repr_html_(self) -> str:
         notes = table_one.notes(self)
-        return rendering.html_page(table_one.grid(self), table_one.caption(self), notes)
+        return html_page(table_one.grid(self), table_one.caption(self), notes)
 
     def _under(self) -> list[str]:
         """What stands under a table elsewhere."""

@@ -294,9 +294,9 @@ class Estimates:
         """The covariance matrix of the estimates by name; NaN rows and columns for what has no
         interval.
         """
-        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+        from dpinfer.result.frames import UncutFrame  # noqa: PLC0415  (loads pandas)
 
-        return Frame(self.covariance, index=list(self.names), columns=list(self.names))
+        return UncutFrame(self.covariance, index=list(self.names), columns=list(self.names))
 
     @overload
     def conf_int(
@@ -321,9 +321,9 @@ class Estimates:
         intervals = self._spread(reported, [-np.inf, np.inf])
         if not frame:
             return intervals
-        from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+        from dpinfer.result.frames import UncutFrame  # noqa: PLC0415  (loads pandas)
 
-        return Frame(intervals, index=list(self.names), columns=["low", "high"])
+        return UncutFrame(intervals, index=list(self.names), columns=["low", "high"])
 
     def simultaneous(self, level: float = 0.95) -> Array:
         """Intervals that cover all reported coefficients together with probability ``level``."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import hypotheses, prediction, rendering, saved, text, tidy
+from dpinfer.result import coefficient_table, hypotheses, prediction, saved, text
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
 from dpinfer.result.statements import errors_counted, penalty_note
@@ -140,12 +140,14 @@ class FitResult(Estimates):
         ordinary = self.ordinary_intercept(level)
         if ordinary is None:
             return []
-        if text.set_aside(ordinary):
+        if not coefficient_table.is_reported(ordinary):
             counted = f"{ordinary['in_predictions']:.6g}"
             value = f"is {ordinary['status']}; in predictions it counts {counted}"
         else:
-            number = text.number(ordinary["estimate"], text.places(ordinary["std_error"]))
-            value = f"is {number} ({100 * level:.4g}% interval {text.interval(ordinary)})"
+            number = text.number(ordinary["estimate"], text.decimals_for(ordinary["std_error"]))
+            value = (
+                f"is {number} ({100 * level:.4g}% interval {coefficient_table.interval(ordinary)})"
+            )
         return [
             f"{self.names[0]} is the linear predictor at the released centre. The ordinary "
             "intercept, where every column is 0 and every factor at its reference, "
@@ -165,7 +167,9 @@ class FitResult(Estimates):
         The numbers are those of `to_frame`; the term is a column, so that tables of several models
         can be put under each other.
         """
-        return _framed(tidy.tidy(self, level))
+        from dpinfer.result import tidy  # noqa: PLC0415  (loads pandas)
+
+        return tidy.tidy(self, level)
 
     def glance(self) -> "pd.DataFrame":
         """The fit in one row, as R's broom has it.
@@ -175,7 +179,9 @@ class FitResult(Estimates):
         count together.  ``without_interval`` is the number of coefficients that have none; epsilon,
         delta and rho are those that the budget has.
         """
-        return _framed([tidy.glance(self)])
+        from dpinfer.result import tidy  # noqa: PLC0415  (loads pandas)
+
+        return tidy.glance(self)
 
     def alternatives(self, level: float = 0.95) -> "pd.DataFrame":
         """What is known instead of open coefficients, with intervals of the given ``level``: other
@@ -208,7 +214,7 @@ class FitResult(Estimates):
         question = [f"Model: {self.model.words.name or self.model.loss}."]
         if self.question is not None:
             question = [self.question.asked, *question, " ".join(self.question.sentences())]
-        table = text.coefficients(self.lines(level), level)
+        table = coefficient_table.plain_text(self.lines(level), level)
         return text.page(title, (question, facts), table, self._statements(level))
 
     def _statements(self, level: float) -> list[str]:
@@ -221,13 +227,13 @@ class FitResult(Estimates):
             bounds = ["Bounds: " + "; ".join(self.question.bounds()) + "."]
         of_units = []
         if privacy.neighbours.units:
-            of_units = [privacy.scope, text.CLUSTERED]
+            of_units = [privacy.scope, coefficient_table.CLUSTERED]
         spent = ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events)
         return [
             *self.warnings(),
-            *text.no_estimates(table),
-            *text.about_instead(table),
-            *text.about_allowances(table),
+            *coefficient_table.about_missing(table),
+            *coefficient_table.about_alternatives(table),
+            *coefficient_table.about_bias_bounds(table),
             *self.intercepts(level),
             *self.published(),
             *bounds,
@@ -246,19 +252,19 @@ class FitResult(Estimates):
         """The table in Markdown, with intervals of the given ``level`` and what was asked;
         `dp.report` has the rest.
         """
-        return rendering.markdown(self, level)
+        return coefficient_table.markdown(self, level)
 
     def to_latex(self, level: float = 0.95) -> str:
         """The table as a LaTeX tabular, with intervals of the given ``level``; what was asked and
         what is open is printed under it.
         """
-        return rendering.latex(self, level)
+        return coefficient_table.latex(self, level)
 
     def __repr__(self) -> str:
-        return rendering.line(self)
+        return coefficient_table.one_line(self)
 
     def _repr_html_(self) -> str:
-        return rendering.html(self, 0.95)
+        return coefficient_table.html(self, 0.95)
 
     def to_json(self) -> str:
         """Everything in the result, as one JSON object with a format name and a version.
@@ -301,9 +307,6 @@ class FitResult(Estimates):
 def _framed(
     rows: Sequence[dict[str, Any]], index: str | None = None, columns: list[str] | None = None
 ) -> "pd.DataFrame":
-    from dpinfer.result.frames import Frame  # noqa: PLC0415  (pandas is loaded when asked for)
+    from dpinfer.result.frames import frame_of  # noqa: PLC0415  (loads pandas)
 
-    frame = Frame(list(rows), columns=columns)
-    if index is None:
-        return frame
-    return Frame(frame.set_index(index))
+    return frame_of(rows, index, columns)

@@ -6,11 +6,12 @@ share whose interval includes 0 has an upper end alone: nobody may read that the
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from dpinfer.result import rendering, text
+from dpinfer.result import text
+from dpinfer.result.coefficient_table import OPEN
 from dpinfer.result.column_figures import (
     COUNT,
     DIFFERENCE,
@@ -25,6 +26,7 @@ from dpinfer.result.column_figures import (
     Figure,
     Figures,
 )
+from dpinfer.result.grid import Grid, GridCell, GridRow, TextLayout
 from dpinfer.schema import dates
 from dpinfer.schema.columns import Column, Level, Number, Outcome
 from dpinfer.schema.unit import Unit
@@ -42,27 +44,21 @@ _NUMBERS = (RECORDS, MISSING, COUNT)  # of records: printed as whole numbers
 _MAY_BE_NOTHING = (MISSING, COUNT, SHARE, SD)  # an estimate near 0 would say that there is none
 _DAYS = (MEAN, Q25, MEDIAN, Q75)  # of a date, as dates; what else is measured in days
 _ERRORS = 4.0  # standard errors in a 95% interval, about: for the digits
-_MOST_DECIMALS = 8
-_LABEL = 20  # letters of the column of labels, at most
-_NAME = 20  # letters of the name of a group, at most
-_GAP = 2  # spaces between two columns
+_MAX_DECIMALS = 8
+_LAYOUT = TextLayout(
+    width=WIDTH,
+    gap=2,
+    min_column=0,
+    min_names=0,
+    max_name=20,
+    wrapped=True,
+    brackets=True,
+    split=True,
+)
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A figure for people: its estimate and its interval, either may be empty."""
-
-    estimate: str
-    interval: str
-
-    @property
-    def words(self) -> str:
-        """Both in a row."""
-        return f"{self.estimate} {self.interval}".strip()
-
-
-@dataclass(frozen=True)
-class Line:
+class FigureRow:
     """One kind of figure of a column or of one of its levels, for every group that is shown."""
 
     label: str
@@ -71,17 +67,17 @@ class Line:
     origin: str = ""  # of a date: the day that is 0
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[GridCell, ...]:
         """One per group."""
         return tuple(cell(one, self.decimals, self.origin) for one in self.figures)
 
 
 @dataclass(frozen=True)
-class Block:
-    """The lines of one column under its name, with what is public about it."""
+class ColumnBlock:
+    """The figures of one column, with what is public about it."""
 
     column: Column
-    lines: tuple[Line, ...]
+    rows: tuple[FigureRow, ...]
 
     @property
     def title(self) -> str:
@@ -90,28 +86,28 @@ class Block:
         return f"{self.column.name}, {unit}" if unit else self.column.name
 
 
-def blocks(described: Figures) -> list[Block]:
-    """All lines, column by column: those of the whole column first, then level by level."""
+def blocks(described: Figures) -> list[ColumnBlock]:
+    """Return all figures by columns: those of a column itself first, then level by level."""
     groups = described.shown_groups
-    found: dict[str, dict[tuple[Level | None, str], dict[Level | None, Figure]]] = {}
+    figures: dict[str, dict[tuple[Level | None, str], dict[Level | None, Figure]]] = {}
     for one in described.figures:
-        lines = found.setdefault(one.column, {})
-        lines.setdefault((one.level, one.figure), {})[one.group] = one
+        of_column = figures.setdefault(one.column, {})
+        of_column.setdefault((one.level, one.figure), {})[one.group] = one
     made = []
     for column in described.columns:
-        lines = found.get(column.name, {})
-        levels = list(dict.fromkeys(level for level, _ in lines))
-        keys = sorted(lines, key=lambda key: (levels.index(key[0]), _ORDER.index(key[1])))
+        rows = figures.get(column.name, {})
+        levels = list(dict.fromkeys(level for level, _ in rows))
+        keys = sorted(rows, key=lambda key: (levels.index(key[0]), _ORDER.index(key[1])))
         shown = [
-            Line(
+            FigureRow(
                 _label(*key, described),
-                tuple(lines[key].get(group) for group in groups),
-                most_decimals(column),
+                tuple(rows[key].get(group) for group in groups),
+                max_decimals(column),
                 column.origin if isinstance(column, Number) else "",
             )
             for key in keys
         ]
-        made.append(Block(column, tuple(shown)))
+        made.append(ColumnBlock(column, tuple(shown)))
     return made
 
 
@@ -148,22 +144,22 @@ def group_name(group: Level | None) -> str:
     return ALL if group is None else level_name(group)
 
 
-def most_decimals(column: Column) -> int:
+def max_decimals(column: Column) -> int:
     """Decimals of a number that tell a thousandth of its declared range; nobody asks for more."""
     if not isinstance(column, Number | Outcome) or column.low is None or column.high is None:
-        return _MOST_DECIMALS
+        return _MAX_DECIMALS
     return max(0, 3 - math.floor(math.log10(column.high - column.low)))
 
 
-def cell(one: Figure | None, decimals: int = _MOST_DECIMALS, origin: str = "") -> Cell:
+def cell(one: Figure | None, decimals: int = _MAX_DECIMALS, origin: str = "") -> GridCell:
     """A figure in words, with at most so many decimals, or as a date where it is one; what has no
     interval is open, and has no number.
     """
     if one is None:
-        return Cell("", "")
+        return GridCell("")
     numbers = (one.estimate, one.low, one.high)
     if not one.reported or not all(map(math.isfinite, numbers)):
-        return Cell(text.OPEN, "")
+        return GridCell(OPEN)
     if one.figure in _NUMBERS:
         return _count(one)
     if one.level is not None:
@@ -173,54 +169,50 @@ def cell(one: Figure | None, decimals: int = _MOST_DECIMALS, origin: str = "") -
     return _measure(one, decimals)
 
 
-def _date(one: Figure, first: float) -> Cell:
+def _date(one: Figure, first: float) -> GridCell:
     """Days since the first as dates, the interval rounded outward."""
     low = dates.text_of(first + math.floor(one.low))
     high = dates.text_of(first + math.ceil(one.high))
-    return Cell(dates.text_of(first + round(one.estimate)), f"({low} to {high})")
+    return GridCell(dates.text_of(first + round(one.estimate)), f"{low} to {high}")
 
 
-def _measure(one: Figure, decimals: int) -> Cell:
+def _measure(one: Figure, decimals: int) -> GridCell:
     """A mean, a deviation, a quartile, or a difference of means."""
     if all(float(value).is_integer() for value in (one.estimate, one.low, one.high)):
         decimals = 0
     error = (one.high - one.low) / _ERRORS
     if may_be_nothing(one):
-        unit = 10.0 ** min(text.places(error), decimals)
+        unit = 10.0 ** min(text.decimals_for(error), decimals)
         most = math.ceil(one.high * unit) / unit
-        return Cell(f"{AT_MOST} {text.number(most, min(text.places(error), decimals))}", "")
-    if text.places(error) > decimals:
+        return GridCell(f"{AT_MOST} {text.number(most, min(text.decimals_for(error), decimals))}")
+    if text.decimals_for(error) > decimals:
         return _outward(one, decimals)
-    shown = text.interval({"std_error": error, "status": one.status, **_ends(one)})
-    return Cell(text.number(one.estimate, text.places(error)), f"({shown})")
+    shown = text.interval(one.low, one.high, error)
+    return GridCell(text.number(one.estimate, text.decimals_for(error)), shown)
 
 
-def _ends(one: Figure, factor: float = 1.0) -> dict[str, float]:
-    return {"low": factor * one.low, "high": factor * one.high}
-
-
-def _share(one: Figure) -> Cell:
+def _share(one: Figure) -> GridCell:
     """A share in percent, or a difference of shares in percentage points."""
-    ends = _ends(one, 100.0)
+    low = 100 * one.low
+    high = 100 * one.high
     if may_be_nothing(one):
-        highest = ends["high"]
-        return Cell(f"{AT_MOST} {text.number(highest, text.places(highest))}%", "")
-    error = (ends["high"] - ends["low"]) / _ERRORS
+        return GridCell(f"{AT_MOST} {text.number(high, text.decimals_for(high))}%")
+    error = (high - low) / _ERRORS
     if one.figure == SHARE and one.high >= 1 > one.low:
-        unit = 10.0 ** text.places(error)
-        least = math.floor(ends["low"] * unit) / unit
-        return Cell(f"{AT_LEAST} {text.number(least, text.places(error))}%", "")
-    shown = text.interval({"std_error": error, "status": one.status, **ends})
+        unit = 10.0 ** text.decimals_for(error)
+        least = math.floor(low * unit) / unit
+        return GridCell(f"{AT_LEAST} {text.number(least, text.decimals_for(error))}%")
+    shown = text.interval(low, high, error)
     sign = " pp" if one.figure == DIFFERENCE else "%"
-    return Cell(f"{text.number(100 * one.estimate, text.places(error))}{sign}", f"({shown})")
+    return GridCell(f"{text.number(100 * one.estimate, text.decimals_for(error))}{sign}", shown)
 
 
-def _outward(one: Figure, decimals: int) -> Cell:
+def _outward(one: Figure, decimals: int) -> GridCell:
     """Decimals that are fewer than the interval supports; rounding never shortens it."""
     unit = 10.0**decimals
     low = text.number(math.floor(one.low * unit) / unit, decimals)
     high = text.number(math.ceil(one.high * unit) / unit, decimals)
-    return Cell(text.number(one.estimate, decimals), f"({low} to {high})")
+    return GridCell(text.number(one.estimate, decimals), f"{low} to {high}")
 
 
 def may_be_nothing(one: Figure) -> bool:
@@ -234,116 +226,28 @@ def may_be_nothing(one: Figure) -> bool:
     if one.figure in _NUMBERS:
         return one.low < 1
     factor = 100.0 if one.figure == SHARE else 1.0
-    digits = text.places(factor * (one.high - one.low) / _ERRORS)
+    digits = text.decimals_for(factor * (one.high - one.low) / _ERRORS)
     return factor * one.low * 10.0**digits < 1
 
 
-def _count(one: Figure) -> Cell:
+def _count(one: Figure) -> GridCell:
     if may_be_nothing(one):
-        return Cell(f"{AT_MOST} {text.number(math.ceil(one.high), 0)}", "")
+        return GridCell(f"{AT_MOST} {text.number(math.ceil(one.high), 0)}")
     return _outward(one, 0)
 
 
 def screen(described: Figures) -> str:
-    """The table in letters, at most `WIDTH` wide.
+    """Return the table as text of at most `WIDTH` letters.
 
-    Groups stand side by side, with their intervals beside the estimates, or under them where that
-    alone makes room; where nothing does, groups stand below each other.
+    Groups are printed side by side, with their intervals beside the estimates, or under them where
+    that alone makes room; where nothing does, groups are printed below each other.
     """
-    made = blocks(described)
-    names = [group_name(group) for group in described.shown_groups]
+    shown = grid(described)
     if not described.by:
-        names = [""] * len(names)
-    labels = [text.INDENT + line.label for block in made for line in block.lines]
-    first = min(_LABEL, max(map(len, labels), default=0))
-    sheets = [_Sheet.of(made, names, first, under=under) for under in (False, True)]
-    sheet = next((one for one in sheets if len(one.parts) == 1), sheets[0])
-    parts = []
-    for places in sheet.parts:
-        lines = [line for block in made for line in sheet.lines(block, places)]
-        if described.by:
-            titles = [sheet.aligned(k, names[k][:_NAME]) for k in places]
-            head = described.by[:first].ljust(first) + "".join(titles)
-            lines = [head.rstrip(), "-" * WIDTH, *lines]
-        parts.append("\n".join(["=" * WIDTH, *lines]))
-    return text.harmless("\n".join([*parts, "=" * WIDTH]), keep="\n")
-
-
-@dataclass(frozen=True)
-class _Sheet:
-    """Letters of the labels, and of the estimates and intervals of each group; intervals stand
-    beside or ``under`` the estimates.
-    """
-
-    first: int
-    estimates: tuple[int, ...]
-    intervals: tuple[int, ...]
-    under: bool
-
-    @classmethod
-    def of(
-        cls, made: Sequence[Block], names: Sequence[str], first: int, *, under: bool
-    ) -> "_Sheet":
-        estimates = []
-        intervals = []
-        for place, name in enumerate(names):
-            cells = [line.cells[place] for block in made for line in block.lines]
-            interval = max((len(one.interval) for one in cells), default=0)
-            longest = [len(one.estimate) for one in cells]
-            if under:
-                longest.append(interval)
-            estimates.append(max([min(len(name), _NAME), *longest]))
-            intervals.append(interval)
-        return cls(first, tuple(estimates), tuple(intervals), under)
-
-    def width(self, place: int) -> int:
-        """Letters of the column of a group, with the space before it."""
-        if self.under:
-            return _GAP + self.estimates[place]
-        return _GAP + self.estimates[place] + 1 + self.intervals[place]
-
-    @property
-    def parts(self) -> list[list[int]]:
-        """Places of the groups that stand side by side; one group has a part in any case."""
-        parts: list[list[int]] = []
-        room = 0
-        for place in range(len(self.estimates)):
-            if not parts or self.width(place) > room:
-                parts.append([])
-                room = WIDTH - self.first
-            parts[-1].append(place)
-            room -= self.width(place)
-        return parts
-
-    def aligned(self, place: int, estimate: str, interval: str = "") -> str:
-        """An estimate at the right of its column, with its interval behind."""
-        shown = " " * _GAP + estimate.rjust(self.estimates[place])
-        if self.under:
-            return shown
-        return f"{shown} {interval.ljust(self.intervals[place])}"
-
-    def lines(self, block: Block, places: Sequence[int]) -> list[str]:
-        """A column's name and its figures; what has no figure in these groups is left out."""
-        written: list[str] = []
-        for line in block.lines:
-            cells = [(k, line.cells[k]) for k in places]
-            if not any(one.words for _, one in cells):
-                continue
-            names = _label_lines(line.label, self.first)
-            numbers = "".join(self.aligned(k, one.estimate, one.interval) for k, one in cells)
-            written += [*names[:-1], (names[-1].ljust(self.first) + numbers).rstrip()]
-            if self.under and any(one.interval for _, one in cells):
-                under = "".join(self.aligned(k, one.interval) for k, one in cells)
-                written.append((" " * self.first + under).rstrip())
-        if not written:
-            return []
-        return [textwrap.shorten(text.harmless(block.title), WIDTH, placeholder=" …"), *written]
-
-
-def _label_lines(label: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text.harmless(label), width, initial_indent=text.INDENT, subsequent_indent=2 * text.INDENT
-    ) or [""]
+        shown = replace(shown, titles=())
+    layouts = [replace(_LAYOUT, under=under) for under in (False, True)]
+    fitting = (layout for layout in layouts if shown.fits(layout))
+    return text.escape_controls(shown.text(next(fitting, layouts[0])), keep="\n")
 
 
 def heads(described: Figures) -> list[str]:
@@ -375,16 +279,16 @@ def notes(described: Figures) -> list[str]:
 
 
 def _reasons(described: Figures) -> Mapping[str, list[str]]:
-    """Each reason why figures have no interval, with the lines it holds for."""
-    found: dict[str, list[str]] = {}
+    """Return each reason why figures have no interval, with the rows it holds for."""
+    reasons: dict[str, list[str]] = {}
     for block in blocks(described):
-        for line in block.lines:
+        for line in block.rows:
             for one in line.figures:
                 if one is not None and not one.reported:
                     of_group = "" if one.group is None else f" ({group_name(one.group)})"
                     name = f"{block.column.name}, {line.label}{of_group}"
-                    found.setdefault(one.status, []).append(name)
-    return found
+                    reasons.setdefault(one.status, []).append(name)
+    return reasons
 
 
 def caption(described: Figures) -> str:
@@ -399,7 +303,7 @@ def caption(described: Figures) -> str:
     )
 
 
-def line(described: Figures) -> str:
+def one_line(described: Figures) -> str:
     """The description in a line."""
     names = ", ".join(column.name for column in described.columns)
     shown = textwrap.shorten(names, 60, placeholder=" …")
@@ -408,17 +312,13 @@ def line(described: Figures) -> str:
     if described.privacy.private:
         privacy = str(described.privacy.budget).rpartition(" with ")[2]
     size = described.unit.size(described.n)
-    return text.harmless(f"<Description of {shown}{by}: {size}, {privacy}>")
+    return text.escape_controls(f"<Description of {shown}{by}: {size}, {privacy}>")
 
 
-def grid(described: Figures) -> rendering.Grid:
-    """The table for every format: the name of a column is a row of its own, its lines are indented
-    under it.
-    """
-    titles = heads(described)
-    rows: list[tuple[str, bool, tuple[str, ...]]] = []
+def grid(described: Figures) -> Grid:
+    """Return the table: the name of a column is a heading, and its figures are indented under it."""
+    rows: list[GridRow] = []
     for block in blocks(described):
-        rows.append((block.title, False, ("",) * (len(titles) - 1)))
-        for one in block.lines:
-            rows.append((one.label, True, tuple(each.words for each in one.cells)))
-    return rendering.Grid(tuple(titles), tuple(rows))
+        rows.append(GridRow(block.title))
+        rows += [GridRow(one.label, one.cells, indented=True) for one in block.rows]
+    return Grid(tuple(heads(described)), tuple(rows))

@@ -1,12 +1,12 @@
-"""A result as tidy rows, in the manner of R's broom: one per coefficient, and one for the whole fit."""
+"""Results as tidy rows in the manner of R's broom: one per coefficient, and one for the fit."""
 
 import math
-from typing import Any
 
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP
 from dpinfer.result.estimates import Estimates
+from dpinfer.result.frames import UncutFrame, frame_of
 
-_COLUMNS = {
+_TIDY_NAMES = {
     "name": "term",
     "estimate": "estimate",
     "std_error": "std_error",
@@ -18,29 +18,28 @@ _COLUMNS = {
     "clipped_to": "clipped_to",
     "status": "status",
 }
-"""Columns of a result's table, and what they are called here."""
 
 
-def tidy(fit: Estimates, level: float) -> list[dict[str, Any]]:
-    """One row per coefficient of the formula."""
-    return [{new: row[old] for old, new in _COLUMNS.items()} for row in fit.table(level)]
+def tidy(fit: Estimates, level: float) -> UncutFrame:
+    """Return one row per coefficient of the formula, with the columns of broom."""
+    return frame_of(
+        [{new: row[old] for old, new in _TIDY_NAMES.items()} for row in fit.table(level)]
+    )
 
 
-def glance(fit: Estimates) -> dict[str, Any]:
-    """The fit as a whole, in one row."""
+def glance(fit: Estimates) -> UncutFrame:
+    """Return the fit in one row."""
     model = fit.model
     privacy = fit.privacy
     question = fit.question
-    nobs = math.nan if model.n is None else float(model.n)
-    usable = math.nan if fit.geometry is None else fit.geometry.records
     reported = int(fit.reported.sum())
-    return {
+    facts = {
         "model": model.words.name or model.loss,
         "target": model.target,
         "outcome": question.outcome if question is not None else "",
         "formula": question.asked if question is not None else "",
-        "nobs": nobs,
-        "usable": usable,
+        "nobs": math.nan if model.n is None else float(model.n),
+        "usable": math.nan if fit.geometry is None else fit.geometry.records,
         "coefficients": len(fit.names),
         "without_interval": len(fit.names) - reported,
         **_amounts(privacy.budget),
@@ -50,10 +49,11 @@ def glance(fit: Estimates) -> dict[str, Any]:
         "booked": privacy.booked,
         "release": privacy.release or "",
     }
+    return frame_of([facts])
 
 
 def _amounts(budget: Budget) -> dict[str, float]:
-    """The numbers of a budget; NaN for those that it does not have."""
+    """Return the numbers of a budget, NaN for those that it does not have."""
     amounts = {"epsilon": math.nan, "delta": math.nan, "rho": math.nan}
     if isinstance(budget, PureDP):
         return amounts | {"epsilon": budget.epsilon, "delta": 0.0}

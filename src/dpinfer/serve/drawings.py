@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from dpinfer.desk.desk import Spend
-from dpinfer.result.text import harmless
+from dpinfer.result.text import escape_controls
 from dpinfer.simulate.forecast import Forecast
 
 Tick = tuple[float, str]
@@ -154,7 +154,7 @@ def widths(found: Forecast, size: Size) -> Widths:
 def _clipped(name: str, size: Size) -> str:
     """A name that has room."""
     most = 26 if size.left else 44
-    shown = harmless(name)
+    shown = escape_controls(name)
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
 
 

@@ -21,6 +21,8 @@ from dpinfer.numerics.arrays import Array, boundary
 from dpinfer.persistence import FileNames
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.result import text
+from dpinfer.result.coefficient_table import REMEDIES
+from dpinfer.result.grid import Grid, GridRow, TextLayout
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
@@ -146,8 +148,11 @@ class Forecast:
                 columns.append(plain)
             titles.append(label(budget))
             columns.append([self.cell(b, j) for j in range(len(self.names))])
-        rows = [(name, [column[j] for column in columns]) for j, name in enumerate(self.names)]
-        return text.stated(text.table(titles, rows, narrowest=10, gap=2), self.statements())
+        rows = [
+            GridRow.of(name, [column[j] for column in columns]) for j, name in enumerate(self.names)
+        ]
+        table = Grid(("", *titles), tuple(rows)).text(TextLayout(gap=2, min_column=10))
+        return text.with_notes(table, self.statements())
 
     def statements(self) -> list[str]:
         """What the numbers are, and what they rest on."""
@@ -187,7 +192,7 @@ class Forecast:
     def _likely_open(self) -> list[str]:
         sentences = []
         for b, budget in enumerate(self.budgets):
-            names = ", ".join(map(text.harmless, self.open(b)))
+            names = ", ".join(map(text.escape_controls, self.open(b)))
             if names:
                 sentences.append(f"Likely to be open at {label(budget)}: {names}.")
         return sentences
@@ -225,11 +230,11 @@ def label(budget: Budget) -> str:
 def _in_range(low: float, high: float) -> str:
     """Half-widths from one to another, in two digits; one of them where they agree."""
     ends = list(dict.fromkeys(f"{width:.2g}" for width in (low, high)))
-    return f"±{' to '.join(ends)}" if np.isfinite(high) else text.NOTHING
+    return f"±{' to '.join(ends)}" if np.isfinite(high) else text.NO_NUMBER
 
 
 def _plus_minus(width: float) -> str:
-    return f"±{width:.3g}" if np.isfinite(width) else text.NOTHING
+    return f"±{width:.3g}" if np.isfinite(width) else text.NO_NUMBER
 
 
 def forecast(  # noqa: PLR0913  (the public face)
@@ -552,7 +557,7 @@ class Search:
 
     def _none(self, amount: float) -> InputError:
         bound = label(self._budget(amount))
-        remedies = "; ".join(text.REMEDIES[:2])
+        remedies = "; ".join(REMEDIES[:2])
         return InputError(
             f"no budget up to {bound} is expected to give ±{self.wanted.half_width:g}: {remedies}; take more records"
         )

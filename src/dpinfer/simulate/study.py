@@ -29,6 +29,7 @@ from dpinfer.numerics.arrays import Array
 from dpinfer.persistence import FileNames
 from dpinfer.privacy.budget import Budget
 from dpinfer.result import text
+from dpinfer.result.grid import Grid, GridRow, TextLayout
 from dpinfer.rows.source import Pending
 from dpinfer.schema.design import COUNT, Design
 from dpinfer.schema.formula import parse
@@ -48,6 +49,16 @@ from dpinfer.simulate.replicates import (
 from dpinfer.tables.memory import rows_of
 from dpinfer.tables.table import read
 
+_TITLES = {
+    "target": "target",
+    "asked": "coverage",
+    "stated": "stated_coverage",
+    "length": "length",
+    "sd": "length_sd",
+    "no noise": "nonprivate_length",
+    "reported": "reported",
+    "answered": "answered",
+}
 _LOSSES: dict[str, Loss | NoLoss] = {
     "logistic": Logistic(),
     "linear": LeastSquares(),
@@ -141,7 +152,12 @@ class Study:
             "NOT PRIVATE: a study reads the records without noise. "
             "Do not publish it from sensitive data."
         )
-        return text.study(self.table(), [findings, setting, warning])
+        rows = [
+            GridRow.of(row["name"], [f"{row[key]:.4g}" for key in _TITLES.values()])
+            for row in self.table()
+        ]
+        table = Grid(("", *_TITLES), tuple(rows)).text(TextLayout())
+        return text.with_notes(table, [findings, setting, warning])
 
     def to_json(self) -> str:
         """The study as a JSON object.  No number is a text: null stands where there is none."""

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from dpinfer.errors import InputError
-from dpinfer.result import text
+from dpinfer.result import coefficient_table, text
 from dpinfer.result.result import FitResult
 
 # From the palette of Okabe and Ito, which colour-blind readers can tell apart; the shapes differ as
@@ -93,7 +93,7 @@ def bars(result: FitResult, level: float) -> list[Bar]:
         shrink = math.nan
         if math.isfinite(row["noise_share"]):
             shrink = math.sqrt(max(0.0, 1 - row["noise_share"]))
-        number = text.number(estimate, text.places(row["std_error"]))
+        number = text.number(estimate, text.decimals_for(row["std_error"]))
         bar = Bar(
             name=row["name"],
             estimate=estimate,
@@ -101,11 +101,11 @@ def bars(result: FitResult, level: float) -> list[Bar]:
             high=row["high"],
             inner_low=estimate + shrink * (row["low"] - estimate),
             inner_high=estimate + shrink * (row["high"] - estimate),
-            words=f"{number} ({text.interval(row)})",
+            words=f"{number} ({coefficient_table.interval(row)})",
             share=text.percent(row["noise_share"]),
             # What holds of every open line stands under the table.
             status=row["status"].replace("in the model, but ", "", 1),
-            shown=not text.set_aside(row),
+            shown=coefficient_table.is_reported(row),
         )
         drawn.append(bar)
     return drawn
@@ -114,7 +114,7 @@ def bars(result: FitResult, level: float) -> list[Bar]:
 def not_drawn(result: FitResult) -> list[str]:
     """A sentence for every plot of a result for which lines are known instead of open ones."""
     if result.instead:
-        return [text.NOT_DRAWN]
+        return [coefficient_table.NOT_DRAWN]
     return []
 
 
@@ -215,7 +215,7 @@ class _Pen:
 
     def plain(self, words: str) -> str:
         """Words that the terminal can show, and does not obey."""
-        shown = text.harmless(words)
+        shown = text.escape_controls(words)
         if not self.ascii:
             return shown
         return shown.translate(_PLAIN).encode("ascii", "replace").decode()

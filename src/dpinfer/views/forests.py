@@ -8,7 +8,7 @@ and every model keeps its place in all rows.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dpinfer.result import text
+from dpinfer.result import coefficient_table
 from dpinfer.result.comparison import Comparison
 from dpinfer.result.differences import KINDS
 from dpinfer.schema.design import INTERCEPT
@@ -96,9 +96,9 @@ def word(bar: Bar | None, name: str) -> str:
     """What stands where the bar of a model of this name would be."""
     if bar is None or bar.shown:
         return ""
-    why = text.NOT_IDENTIFIED
-    if bar.status.startswith(text.OPEN):
-        why = text.OPEN
+    why = coefficient_table.NOT_IDENTIFIED
+    if bar.status.startswith(coefficient_table.OPEN):
+        why = coefficient_table.OPEN
     return f"{forest.short(name, _MODEL)}: {why}"
 
 

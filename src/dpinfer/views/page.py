@@ -10,7 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import rendering, text
+from dpinfer.result.grid import markdown_text
+from dpinfer.result.text import escape_controls
 
 NOT_PRIVATE = (
     "NOT PRIVATE – do not publish. The noise was off or came from a known seed, so nobody is "
@@ -49,9 +50,9 @@ def markdown_sections(sections: Iterable[Section]) -> list[str]:
     for section in sections:
         lines += ["", f"## {section.title}"]
         for paragraph in section.paragraphs:
-            lines += ["", rendering.plain(paragraph)]
+            lines += ["", markdown_text(paragraph)]
         if section.items:
-            lines += ["", *(f"- {rendering.plain(item)}" for item in section.items)]
+            lines += ["", *(f"- {markdown_text(item)}" for item in section.items)]
     return lines
 
 
@@ -74,7 +75,7 @@ def written(folder: str | os.PathLike[str], contents: Mapping[str, bytes]) -> li
 
 def no_formula(name: str) -> str:
     """A word that no spreadsheet takes for a formula."""
-    shown = text.harmless(name, keep="\n\t")  # a carriage return would begin a new row
+    shown = escape_controls(name, keep="\n\t")  # a carriage return would begin a new row
     if shown.startswith(("=", "+", "-", "@", "\t", "\n")):
         return f"'{shown}"
     return shown

@@ -20,8 +20,9 @@ if not installed("jinja2", "matplotlib"):
 import numpy as np
 
 from dpinfer.privacy.budget import NoPrivacy
-from dpinfer.result import rendering, text
+from dpinfer.result import coefficient_table
 from dpinfer.result.description import Description
+from dpinfer.result.grid import markdown_text
 from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS
@@ -59,7 +60,7 @@ _UNITS = {
         "Coefficients are in units of the outcome, as it stands on the left of the formula, by those "
         "of the columns."
     ),
-    COUNT: f"{text.LOG_RATES} They are in the units of the columns.",
+    COUNT: f"{coefficient_table.LOG_RATES} They are in the units of the columns.",
 }
 
 
@@ -105,7 +106,9 @@ def _rate_ratios(result: FitResult, level: float) -> Section:
     if not lines:
         what = "There is no column, so there is no rate ratio."
     return Section(
-        "Rate ratios", (what,), tuple(f"{row['name']}: {text.ratio(row)}" for row in lines)
+        "Rate ratios",
+        (what,),
+        tuple(f"{row['name']}: {coefficient_table.ratio(row)}" for row in lines),
     )
 
 
@@ -125,7 +128,7 @@ def _reading(result: FitResult, level: float) -> Section:
             "budget lower it."
         )
     if result.privacy.neighbours.units:
-        paragraphs.append(text.CLUSTERED)
+        paragraphs.append(coefficient_table.CLUSTERED)
     paragraphs.append(
         "Each interval is made for its own row. A statement about several rows at once needs a "
         "simultaneous band."
@@ -135,7 +138,7 @@ def _reading(result: FitResult, level: float) -> Section:
 
 def _without_interval(result: FitResult, level: float) -> Section:
     rows = result.table(level)
-    if any(text.is_open(row) for row in rows):
+    if any(coefficient_table.is_open(row) for row in rows):
         title = "What is open"
         meaning = (
             "Why coefficients have no interval at this budget; what open means stands under the "
@@ -147,11 +150,11 @@ def _without_interval(result: FitResult, level: float) -> Section:
             "At this budget the data do not determine the coefficients below. They have no estimate "
             "and no finite interval, which says nothing about their size or sign."
         )
-    if all(row["status"] in BY_RECORDS for row in rows if text.set_aside(row)):
+    if all(row["status"] in BY_RECORDS for row in rows if not coefficient_table.is_reported(row)):
         meaning = "The records do not determine the coefficients below, with or without noise."
-        return Section(title, (meaning,), tuple(text.reasons(rows)))
-    remedies = f"To get an interval: {'; '.join(text.REMEDIES)}."
-    return Section(title, (meaning, remedies), tuple(text.reasons(rows)))
+        return Section(title, (meaning,), tuple(coefficient_table.reasons(rows)))
+    remedies = f"To get an interval: {'; '.join(coefficient_table.REMEDIES)}."
+    return Section(title, (meaning, remedies), tuple(coefficient_table.reasons(rows)))
 
 
 def _estimand(result: FitResult, level: float) -> Section:
@@ -220,7 +223,7 @@ def html(
         "warning": warning,
         "level": f"{100 * level:.4g}%",
         "facts": _facts(result),
-        "heads": rendering.heads(level),
+        "heads": coefficient_table.titles(level),
         "numbers": NUMBERS[result.model.counts],
         "rows": _rows(result, level),
         "careful": result.warnings(),
@@ -255,13 +258,13 @@ def markdown(
     if isinstance(result, Description):
         return table_page.markdown(result, title)
     heading = title or _TITLE
-    lines = [f"# {rendering.plain(heading)}", ""]
+    lines = [f"# {markdown_text(heading)}", ""]
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
-    lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(result).items()]
-    lines += ["", *rendering.Grid.of(rendering.rows(result, level), level).markdown()]
+    lines += [f"- {key}: {markdown_text(fact)}" for key, fact in _facts(result).items()]
+    lines += ["", *coefficient_table.grid(coefficient_table.rows(result, level), level).markdown()]
     for note in (*result.warnings(), *_notes(result, level)):
-        lines += ["", rendering.plain(note)]
+        lines += ["", markdown_text(note)]
     lines += page.markdown_sections(sections(result, heading, level))
     return "\n".join(lines) + "\n"
 
@@ -287,9 +290,12 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
     if isinstance(result, Description):
         return table_page.csv(result)
     beside = _beside(result)
-    rows = [row | beside[row["instead_of"] or row["name"]] for row in rendering.rows(result, level)]
+    rows = [
+        row | beside[row["instead_of"] or row["name"]]
+        for row in coefficient_table.rows(result, level)
+    ]
     for row in rows:
-        if text.stands_in(row):
+        if coefficient_table.is_alternative(row):
             row |= {"in_predictions": "", "centre": "", "reference": ""}
     if result.model.counts:
         rows = [row | _ratio_of(row, result) for row in rows]
@@ -401,11 +407,11 @@ def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
     return [
         {
             "name": row["name"],
-            "status": row["status"] if text.set_aside(row) else "",
+            "status": row["status"] if not coefficient_table.is_reported(row) else "",
             "instead_of": row["instead_of"],
-            "cells": rendering.cells(row),
+            "cells": coefficient_table.cells(row),
         }
-        for row in rendering.rows(result, level)
+        for row in coefficient_table.rows(result, level)
     ]
 
 
@@ -413,11 +419,16 @@ def _notes(result: FitResult, level: float) -> list[str]:
     """What stands under the table: what open means, what indented lines are, why some have no z,
     and what may not be concluded.
     """
-    rows = rendering.rows(result, level)
+    rows = coefficient_table.rows(result, level)
     notes = []
-    if any(text.is_open(row) for row in rows):
-        notes.append(text.MEANING)
-    return [*notes, *text.about_instead(rows), *text.about_allowances(rows), MAY_NOT]
+    if any(coefficient_table.is_open(row) for row in rows):
+        notes.append(coefficient_table.MEANING)
+    return [
+        *notes,
+        *coefficient_table.about_alternatives(rows),
+        *coefficient_table.about_bias_bounds(rows),
+        MAY_NOT,
+    ]
 
 
 def _facts(result: FitResult) -> dict[str, str]:

@@ -33,7 +33,7 @@ def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
         "facts": _facts(comparison),
         "caption": f"{comparison.caption}.",
         "names": comparison.names,
-        "lines": comparison.lines(),
+        "rows": comparison.rows(),
         "careful": comparison.warnings(),
         "notes": [*comparison.reasons(), MAY_NOT],
         "key": list(zip(comparison.names, forests.MARKS, strict=False)),

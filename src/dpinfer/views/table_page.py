@@ -9,9 +9,10 @@ from importlib.metadata import version
 from typing import Any
 
 from dpinfer import persistence
-from dpinfer.result import rendering, table_one
+from dpinfer.result import table_one
 from dpinfer.result.column_figures import MEDIAN, Q25, Q75, SHARE, Figure
 from dpinfer.result.description import Description
+from dpinfer.result.grid import markdown_text
 from dpinfer.result.question import public_facts
 from dpinfer.result.statements import errors_counted
 from dpinfer.schema.columns import Column, Number, Outcome
@@ -65,9 +66,9 @@ def html(described: Description, title: str | None) -> str:
     return rendered("table.html.j2", facts)
 
 
-def _block(block: table_one.Block) -> dict[str, Any]:
+def _block(block: table_one.ColumnBlock) -> dict[str, Any]:
     lines = []
-    for line in block.lines:
+    for line in block.rows:
         pictures = [_picture(block, place, one) for place, one in enumerate(line.figures)]
         cells = list(zip(line.cells, pictures, strict=True))
         lines.append({"label": line.label, "cells": cells})
@@ -83,7 +84,7 @@ def _beside(column: Column) -> str:
     return f"declared {public_facts(column)}"
 
 
-def _picture(block: table_one.Block, place: int, one: Figure | None) -> Picture | None:
+def _picture(block: table_one.ColumnBlock, place: int, one: Figure | None) -> Picture | None:
     """A bar beside a share, a box beside a median; none where a number of it is open."""
     if one is None or not _drawn(one):
         return None
@@ -92,7 +93,7 @@ def _picture(block: table_one.Block, place: int, one: Figure | None) -> Picture 
     if one.figure == MEDIAN:
         quartiles = {
             line.figures[place].figure: line.figures[place]  # type: ignore[union-attr]
-            for line in block.lines
+            for line in block.rows
             if line.figures[place] is not None
         }
         return _box(block.column, quartiles)
@@ -186,13 +187,13 @@ def _facts(described: Description) -> dict[str, str]:
 def markdown(described: Description, title: str | None) -> str:
     """Table 1 and all statements as Markdown."""
     heading = title or _TITLE
-    lines = [f"# {rendering.plain(heading)}", ""]
+    lines = [f"# {markdown_text(heading)}", ""]
     if not described.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
-    lines += [f"- {key}: {rendering.plain(fact)}" for key, fact in _facts(described).items()]
+    lines += [f"- {key}: {markdown_text(fact)}" for key, fact in _facts(described).items()]
     lines += ["", *table_one.grid(described).markdown()]
     for note in (*table_one.notes(described), _MAY_NOT):
-        lines += ["", rendering.plain(note)]
+        lines += ["", markdown_text(note)]
     lines += markdown_sections(sections(described, heading))
     return "\n".join(lines) + "\n"
 
