@@ -76,39 +76,39 @@ class Gate:
             )
         self.release_id = ledger.book(entry)
 
-    def release(self, booked: Release, source: Source, what: BoundedSum | Risk) -> Released:
+    def release(self, release: Release, source: Source, query: BoundedSum | Risk) -> Released:
         """Carry out one booked release: of a bounded sum, or of the minimum of a risk."""
-        self._take(booked)
-        with workers.step(booked.step):
-            return self._carried_out(booked, source, what)
+        self._take(release)
+        with workers.step(release.step):
+            return self._carried_out(release, source, query)
 
-    def _carried_out(self, booked: Release, source: Source, what: BoundedSum | Risk) -> Released:
-        if isinstance(booked, NoisySum | ScaledSum) and isinstance(what, BoundedSum):
-            law = booked.noise(what)
-            exact = source.total(what.of_block)
-            return Released(self._added(exact, law, what.bound), law)
-        if isinstance(booked, NoisyCounts) and isinstance(what, Counts):
-            law = booked.noise(what)
-            exact = source.total(what.of_block)
-            return Released(self._added(exact, law, what.added), law)
-        if isinstance(booked, Minimum) and isinstance(what, Risk):
-            return self._minimum(booked, source, what)
-        raise _other(booked)
+    def _carried_out(self, release: Release, source: Source, query: BoundedSum | Risk) -> Released:
+        if isinstance(release, NoisySum | ScaledSum) and isinstance(query, BoundedSum):
+            law = release.noise(query)
+            exact = source.total(query.of_block)
+            return Released(self._added(exact, law, query.bound), law)
+        if isinstance(release, NoisyCounts) and isinstance(query, Counts):
+            law = release.noise(query)
+            exact = source.total(query.of_block)
+            return Released(self._added(exact, law, query.added), law)
+        if isinstance(release, Minimum) and isinstance(query, Risk):
+            return self._minimum(release, source, query)
+        raise _other(release)
 
-    def levels(self, booked: Release, tally: Tally) -> dict[str, float]:
+    def levels(self, release: Release, tally: Tally) -> dict[str, float]:
         """Carry out one booked release of levels: those that clear the threshold, with noisy
         counts, largest first.
 
         What else occurs, or how much, leaves no trace: every level has noise of its own, and the
         order is that of what is shown.
         """
-        self._take(booked)
-        if not isinstance(booked, ShownLevels):
-            raise _other(booked)
-        law = booked.noise(tally)
+        self._take(release)
+        if not isinstance(release, ShownLevels):
+            raise _other(release)
+        law = release.noise(tally)
         # the number of levels is private; whole numbers are on this grid as they are
         step = grid(tally.bound, 1)
-        threshold = math.ceil(booked.threshold / step)
+        threshold = math.ceil(release.threshold / step)
         counts = to_grid(tally.counts, step) + rounded(law, step, len(tally.counts), self._bits)
         shown = [
             (tally.levels[j], float(from_grid(counts[j : j + 1], step)[0]))
@@ -116,21 +116,21 @@ class Gate:
         ]
         return dict(sorted(shown, key=lambda pair: (-pair[1], pair[0])))
 
-    def _take(self, booked: Release) -> None:
-        if booked not in self._left:
+    def _take(self, release: Release) -> None:
+        if release not in self._left:
             raise PrivacyError(
-                f"nothing like this is booked, or left, for the step {booked.step!r}"
+                f"nothing like this is booked, or left, for the step {release.step!r}"
             )
-        self._left.remove(booked)
+        self._left.remove(release)
 
-    def _minimum(self, booked: Minimum, source: Source, risk: Risk) -> Released:
+    def _minimum(self, release: Minimum, source: Source, risk: Risk) -> Released:
         """The minimum of a risk plus noise (Algorithm 4), or of the risk plus b·θ, masked
         (Algorithm 1).
         """
-        law = booked.noise(risk)
-        if isinstance(booked, NoisyMinimum):
+        law = release.noise(risk)
+        if isinstance(release, NoisyMinimum):
             return self._output_perturbed(law, source, risk)
-        return self._objective_perturbed(booked, law, source, risk)
+        return self._objective_perturbed(release, law, source, risk)
 
     def _output_perturbed(self, law: Law, source: Source, risk: Risk) -> Released:
         """Algorithm 4; noise that is off leaves the minimum as it is."""
@@ -145,7 +145,7 @@ class Gate:
         return Released(self._added(coef, law, risk.minimiser_sensitivity()), law)
 
     def _objective_perturbed(
-        self, booked: PerturbedMinimum | LaplaceMinimum, law: Law, source: Source, risk: Risk
+        self, release: PerturbedMinimum | LaplaceMinimum, law: Law, source: Source, risk: Risk
     ) -> Released:
         """Algorithm 1, and the mask that hides how far the float minimum is from the real one."""
         d = source.dim
@@ -158,13 +158,13 @@ class Gate:
         # never smaller than this, which is far below the standard error (docs/method.md, section 7)
         smallest = _SMALLEST_MASK * _size(law)
         smallest /= risk.ridge + risk.n * risk.loss.curvature_bound / d
-        size = max(smallest, moved / booked.mask)
+        size = max(smallest, moved / release.mask)
         mask: Law
-        if isinstance(booked, PerturbedMinimum):
+        if isinstance(release, PerturbedMinimum):
             mask = Gaussian(size)
         else:
             mask = SphericalLaplace(1 / size)
-        value = self._added(coef, mask, booked.mask * size)
+        value = self._added(coef, mask, release.mask * size)
         return Released(value, law, math.sqrt(mask.variance(d)))
 
     def _added(self, exact: Array, noise: Law, bound: float) -> Array:
@@ -180,9 +180,9 @@ class Gate:
         return from_grid(integers, step).reshape(exact.shape)
 
 
-def _other(booked: Release) -> PrivacyError:
+def _other(release: Release) -> PrivacyError:
     return PrivacyError(
-        f"the step {booked.step!r} was booked as {booked.mechanism}, and that is not its release"
+        f"the step {release.step!r} was booked as {release.mechanism}, and that is not its release"
     )
 
 
