@@ -13,7 +13,7 @@
 A release is made from public facts, stored by the ledger, priced by the accountant and carried out
 by the gate.  What its noise rests on is booked with it: a ``bound``, how far one record moves what
 is released, or the parameters of an objective.  So ``law``, the law of the noise, is known before
-anything is read; ``noise(what)`` gives it for what fits the booking and refuses everything else.
+anything is read; ``noise(query)`` gives it for what fits the booking and refuses everything else.
 """
 
 import math
@@ -78,13 +78,13 @@ class NoisySum:
             return _FAINT * self.bound
         return noise_sd(self.law)
 
-    def noise(self, what: BoundedSum) -> Law:
+    def noise(self, query: BoundedSum) -> Law:
         """The law of what is added to a sum.
 
         Guarantee [booked_bound]: a sum, histogram, tally of levels or minimum that may move by more
         than was booked is refused before a record is read.
         """
-        _require_within(self.bound, what.bound, self.step)
+        _require_within(self.bound, query.bound, self.step)
         return self.law
 
 
@@ -109,9 +109,9 @@ class ScaledSum:
         """The law of what is added to a sum of this bound."""
         return self.share.noise(_raised(bound))
 
-    def noise(self, what: BoundedSum) -> Law:
+    def noise(self, query: BoundedSum) -> Law:
         """The law of what is added to a sum."""
-        return self.scaled_to(what.bound)
+        return self.scaled_to(query.bound)
 
 
 @dataclass(frozen=True)
