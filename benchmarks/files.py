@@ -29,7 +29,7 @@ CHILD = """
 import json, resource, sys, time
 import pyarrow.parquet as pq
 import dpinfer as dp
-from dpinfer.fit import describing
+from dpinfer.description import describing
 from dpinfer.rows import encoded
 from dpinfer.rows.source import Blocks
 path, schema, work = sys.argv[1], dp.Schema.read(sys.argv[2]), sys.argv[3]
@@ -44,7 +44,7 @@ def count(owner, name):
     setattr(owner, name, counted)
 count(Blocks, "total")
 count(encoded, "gathered")
-count(describing, "digested")
+count(describing, "summarize")
 def fit():
     passes[0] = 0
     began, used = time.perf_counter(), time.process_time()

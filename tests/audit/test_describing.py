@@ -16,28 +16,28 @@ from dpinfer.mechanisms import column_sums
 from dpinfer.mechanisms.column_sums import (
     CELLS,
     Cuts,
+    Grouping,
+    JointQuery,
     Levels,
     Numbers,
-    Panel,
-    Stack,
+    distance_squares,
     histograms,
     level_counts,
     level_squares,
     moment_squares,
     moments,
-    spreads,
 )
 from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import affordable, limit, spent
 from dpinfer.privacy.gate import Gate
-from dpinfer.rows.digested import Digested
 from dpinfer.rows.encoded import ColumnEncoding, Raw
+from dpinfer.rows.summaries import SummarizedSource
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import ROW, Unit
 
-PANELS = {"all": Panel(), "groups": Panel(grouped=True, groups=3)}
+GROUPINGS = {"all": Grouping(), "groups": Grouping(grouped=True, groups=3)}
 LEVELS = Levels(np.array([1, 2]), np.array([3, 2]))
 # the last lies far from 0, where what counts nothing stands
 NUMBERS = Numbers(
@@ -46,17 +46,17 @@ NUMBERS = Numbers(
     np.array([7.0, 20.0, 1907.0]),
     np.array([False, True, False]),
 )
-STEPS = [np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19]), np.array([0, 9])]
-CUTS = Cuts([STEPS] * 3)
+EDGES = [np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19]), np.array([0, 9])]
+CUTS = Cuts([EDGES] * 3)
 CENTRE = np.array([[0.3, -1.0, 0.5], [0.0, 1.0, -0.1], [-0.7, 0.2, 0.0]])
 POINTS = np.array([[[-3.0, 0.0, 7.0], [0.0, 3.0, 20.0], [1900.0, 1901.0, 1905.0]]] * 3)
 
 
-def unit_of(rng, notion, weighted):
+def unit_of(rng, adjacency, weighted):
     """What one unit adds: rows at the ends, in the middle, far beyond the bounds, missing, of any
     group; many where units have many.
     """
-    size = int(rng.integers(1, 6)) if notion.units else 1
+    size = int(rng.integers(1, 6)) if adjacency.units else 1
     codes = np.column_stack(
         [rng.choice([0.0, 1.0, 2.0, np.nan], size), rng.choice([0.0, 1.0], size)]
     )
@@ -70,27 +70,27 @@ def unit_of(rng, notion, weighted):
     if rng.random() < 0.5:
         labels[:] = labels[0]
     unit = Unit(
-        column="id" if notion.units else "", weights="w" if weighted else "", most_weight=2.0
+        column="id" if adjacency.units else "", weights="w" if weighted else "", most_weight=2.0
     )
-    ids = np.zeros(size, dtype=np.intp) if notion.units else None
+    ids = np.zeros(size, dtype=np.intp) if adjacency.units else None
     weights = rng.choice([0.0, 1.0, 5.0, np.nan], size) if weighted else None
     return ColumnEncoding(5, unit).block(Raw(values, labels, ids, weights))
 
 
-def units_of(notion, weighted=False):
+def units_of(adjacency, weighted=False):
     rng = np.random.default_rng(3)
-    return [unit_of(rng, notion, weighted) for _ in range(300)]
+    return [unit_of(rng, adjacency, weighted) for _ in range(300)]
 
 
-def moved(part, notion, weighted):
+def change_of(query, adjacency, weighted):
     """The largest change of one column between neighbours, as a vector and added up."""
-    added = np.array([part.of_block(unit) for unit in units_of(notion, weighted)])
-    others = added if notion.counted else np.zeros((1, added.shape[1]))
+    added = np.array([query.of_block(unit) for unit in units_of(adjacency, weighted)])
+    others = added if adjacency.counted else np.zeros((1, added.shape[1]))
     longest = 0.0
     most = 0.0
-    for column in np.unique(part.owner):
-        mine = added[:, part.owner == column]
-        theirs = others[:, part.owner == column]
+    for column in np.unique(query.owner):
+        mine = added[:, query.owner == column]
+        theirs = others[:, query.owner == column]
         change = mine[:, None] - theirs[None]
         longest = max(longest, float(np.sqrt(np.square(change).sum(axis=2)).max()))
         most = max(most, float(np.abs(change).sum(axis=2).max()))
@@ -101,25 +101,29 @@ def check(make, attained):
     """No unit moves a column by more than is stated, with any notion, panel and weights; and the
     stated bound is needed where ``attained`` says so: a smaller one would be wrong.
     """
-    for name, panel in PANELS.items():
-        for notion in Neighbours:
-            part = make(panel, notion)
+    for name, grouping in GROUPINGS.items():
+        for adjacency in Neighbours:
+            query = make(grouping, adjacency)
             for weighted in (False, True):
-                longest, most = moved(part, notion, weighted)
-                assert longest <= part.moved * (1 + 1e-12)
-                assert most <= part.added * (1 + 1e-12)
+                longest, most = change_of(query, adjacency, weighted)
+                assert longest <= query.l2_sensitivity * (1 + 1e-12)
+                assert most <= query.l1_sensitivity * (1 + 1e-12)
                 if not weighted:
-                    assert longest > attained[name] * part.moved
+                    assert longest > attained[name] * query.l2_sensitivity
 
 
 def test_guarantee_level_counts_sensitivity():
     check(
-        lambda panel, notion: level_counts(LEVELS, panel, notion), {"all": 0.999, "groups": 0.999}
+        lambda grouping, adjacency: level_counts(LEVELS, grouping, adjacency),
+        {"all": 0.999, "groups": 0.999},
     )
 
 
 def test_guarantee_column_moments_sensitivity():
-    check(lambda panel, notion: moments(NUMBERS, panel, notion), {"all": 0.999, "groups": 0.999})
+    check(
+        lambda grouping, adjacency: moments(NUMBERS, grouping, adjacency),
+        {"all": 0.999, "groups": 0.999},
+    )
 
 
 def test_the_moments_of_two_numbers_never_move_further():
@@ -135,17 +139,23 @@ def test_the_moments_of_two_numbers_never_move_further():
 
 def test_guarantee_moment_squares_sensitivity():
     check(
-        lambda panel, notion: moment_squares(NUMBERS, panel, notion), {"all": 0.99, "groups": 0.99}
+        lambda grouping, adjacency: moment_squares(NUMBERS, grouping, adjacency),
+        {"all": 0.99, "groups": 0.99},
     )
 
 
 def test_guarantee_level_squares_sensitivity():
-    check(lambda panel, notion: level_squares(LEVELS, panel, notion), {"all": 0.8, "groups": 0.99})
+    check(
+        lambda grouping, adjacency: level_squares(LEVELS, grouping, adjacency),
+        {"all": 0.8, "groups": 0.99},
+    )
 
 
 def test_guarantee_column_histograms_sensitivity():
     check(
-        lambda panel, notion: histograms(NUMBERS, Cuts(CUTS.steps[: panel.groups]), panel, notion),
+        lambda grouping, adjacency: histograms(
+            NUMBERS, Cuts(CUTS.edges[: grouping.groups]), grouping, adjacency
+        ),
         {"all": 0.999, "groups": 0.999},
     )
 
@@ -153,35 +163,35 @@ def test_guarantee_column_histograms_sensitivity():
 @pytest.mark.parametrize("points", [None, POINTS])
 def test_guarantee_spreads_sensitivity(points):
     check(
-        lambda panel, notion: spreads(NUMBERS, CENTRE, points, panel, notion),
+        lambda grouping, adjacency: distance_squares(NUMBERS, CENTRE, points, grouping, adjacency),
         {"all": 0.7, "groups": 0.99},
     )
 
 
 @pytest.mark.parametrize("pure", [False, True])
-@pytest.mark.parametrize("panel", PANELS.values(), ids=PANELS)
-def test_guarantee_description_stack(panel, pure):
+@pytest.mark.parametrize("grouping", GROUPINGS.values(), ids=GROUPINGS)
+def test_guarantee_description_stack(grouping, pure):
     """All parts under each other move by at most 1, whatever the shares are; with scales that are
     1 % larger they do not.
     """
-    for notion in Neighbours:
-        parts = [
-            level_counts(LEVELS, panel, notion),
-            moments(NUMBERS, panel, notion),
-            histograms(NUMBERS, Cuts(CUTS.steps[: panel.groups]), panel, notion),
+    for adjacency in Neighbours:
+        queries = [
+            level_counts(LEVELS, grouping, adjacency),
+            moments(NUMBERS, grouping, adjacency),
+            histograms(NUMBERS, Cuts(CUTS.edges[: grouping.groups]), grouping, adjacency),
         ]
         shares = [np.array([0.2, 0.1]), np.array([0.1, 0.2, 0.05]), np.array([0.05, 0.2, 0.1])]
-        stack = Stack(parts, shares, pure)
-        what = stack.sum()
-        assert (what.bound, what.added) == (1, 1)
-        added = np.array([what.of_block(unit) for unit in units_of(notion)])
-        others = added if notion.counted else np.zeros((1, added.shape[1]))
+        joint = JointQuery(queries, shares, pure)
+        sum_ = joint.sum()
+        assert (sum_.bound, sum_.l1_bound) == (1, 1)
+        added = np.array([sum_.of_block(unit) for unit in units_of(adjacency)])
+        others = added if adjacency.counted else np.zeros((1, added.shape[1]))
         change = added[:, None] - others[None]
         size = np.abs(change).sum(axis=2) if pure else np.sqrt(np.square(change).sum(axis=2))
         assert size.max() <= 1
         assert size.max() > 0.9
-        for part, found in zip(parts, stack.apart(added[0]), strict=True):
-            assert found == pytest.approx(part.of_block(units_of(notion)[0]), abs=1e-9)
+        for query, found in zip(queries, joint.split(added[0]), strict=True):
+            assert found == pytest.approx(query.of_block(units_of(adjacency)[0]), abs=1e-9)
 
 
 def test_a_cell_depends_on_its_value_alone():
@@ -207,27 +217,27 @@ def test_a_cell_depends_on_its_value_alone():
 @pytest.mark.parametrize("tables", [0, 9])
 def test_a_search_finds_what_a_table_does(tables, monkeypatch):
     """The bins of many histograms are found by a search, of few by tables: those of each group alone."""
-    monkeypatch.setattr(column_sums, "_TABLES", tables)
+    monkeypatch.setattr(column_sums, "_MAX_TABLES", tables)
     rng = np.random.default_rng(1)
-    steps = [[np.unique(rng.integers(0, CELLS, 40)) for _ in range(3)] for _ in range(3)]
-    together = histograms(NUMBERS, Cuts(steps), PANELS["groups"], Neighbours.REPLACE)
+    edges = [[np.unique(rng.integers(0, CELLS, 40)) for _ in range(3)] for _ in range(3)]
+    together = histograms(NUMBERS, Cuts(edges), GROUPINGS["groups"], Neighbours.REPLACE)
     units = units_of(Neighbours.REPLACE)
     rows = np.vstack([unit.rows for unit in units])
     labels = np.concatenate([unit.labels for unit in units])
-    bins = Cuts(steps).bins
+    bins = Cuts(edges).bins
     found = together.of_block(Block(rows, labels)).reshape(3, 3, bins)
     monkeypatch.undo()
     for group in range(3):
-        alone = Cuts([steps[group]])
-        part = histograms(NUMBERS, alone, Panel(), Neighbours.REPLACE)
-        mine = part.of_block(Block(rows[labels == group], labels[labels == group]))
+        alone = Cuts([edges[group]])
+        query = histograms(NUMBERS, alone, Grouping(), Neighbours.REPLACE)
+        mine = query.of_block(Block(rows[labels == group], labels[labels == group]))
         assert (found[:, group, : alone.bins] == mine.reshape(3, alone.bins)).all()
 
 
 def test_codes_that_are_no_level_stay_in_their_column():
     """The bound does not rest on who reads the cells: no code moves another column."""
     block = Block(np.array([[1.0, -5.0, 1e9, 0, 0, 1900.0]]), np.array([-7.0]))
-    counts = level_counts(LEVELS, PANELS["groups"], Neighbours.REPLACE).of_block(block)
+    counts = level_counts(LEVELS, GROUPINGS["groups"], Neighbours.REPLACE).of_block(block)
     assert counts.sum() == 2
     assert counts[:12].sum() == counts[12:].sum() == 1
 
@@ -244,7 +254,7 @@ SCHEMA = {
     "code": Number("code", -1.0, 1.0, kind="integer", levels=(-1, 0, 1), reference=0),
 }
 BUDGETS = [dp.ZCDP(0.02), dp.PureDP(0.7), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(0.1, 1e-7)]
-NOTIONS = [("replace", ""), ("add-remove", ""), ("replace", "id"), ("add-remove", "id")]
+ADJACENCIES = [("replace", ""), ("add-remove", ""), ("replace", "id"), ("add-remove", "id")]
 
 
 def people(n, seed=0):
@@ -277,7 +287,7 @@ def schema_of(column="", *, weighted=False):
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 def test_guarantee_description_composition(budget):
     for by in (None, "sex"):
-        for neighbours, column in NOTIONS:
+        for neighbours, column in ADJACENCIES:
             asked = describing(people(50), schema_of(column), budget, by, neighbours=neighbours)
             events = asked.entry.events
             assert affordable(budget, events)
@@ -285,20 +295,20 @@ def test_guarantee_description_composition(budget):
             dp.Ledger(budget, unit=asked.unit.name, neighbours=asked.plan.neighbours).book(
                 asked.entry
             )
-            shares = [slot.shares for stage in asked.plan.slots() for slot in stage]
+            shares = [part.shares for stage in asked.plan.parts() for part in stage]
             assert sum(float(one.sum()) for one in shares) == pytest.approx(1)
 
 
 class Recorder(Gate):
     kept: list = []  # noqa: RUF012
 
-    def release(self, booked, source, what):
-        self.kept.append((booked, what, super().release(booked, source, what)))
+    def release(self, release, source, sum_):
+        self.kept.append((release, sum_, super().release(release, source, sum_)))
         return self.kept[-1][2]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("neighbours", "column"), NOTIONS)
+@pytest.mark.parametrize(("neighbours", "column"), ADJACENCIES)
 def test_guarantee_description_from_releases(neighbours, column, weighted, monkeypatch):
     """The releases of one table played to quite another: the same description, letter by letter,
     also with another number of rows where that is private.
@@ -315,9 +325,9 @@ def test_guarantee_description_from_releases(neighbours, column, weighted, monke
     assert len(Recorder.kept) == len(first.privacy.events) == 3
 
     class Replay(Gate):
-        def release(self, booked, source, what):
+        def release(self, release, source, sum_):
             asked, other, released = next(replay)
-            assert booked == asked
+            assert release == asked
             values = np.random.default_rng(0).random((300, 7)) * [90, 9e4, 2, 2, 2, 7, 3]
             values[:, 2:5] = np.floor(values[:, 2:5])
             values[:, 5] += 35
@@ -325,8 +335,8 @@ def test_guarantee_description_from_releases(neighbours, column, weighted, monke
             values[::7] = np.nan
             rows = np.column_stack([np.ones(300), values])
             block = ColumnEncoding(7, ROW).block(Raw(rows, np.resize([0.0, 1.0, np.nan], 300)))
-            assert what.of_block(block).tolist() == other.of_block(block).tolist()
-            source.total(what.of_block)  # whatever the records hold, nothing raises
+            assert sum_.of_block(block).tolist() == other.of_block(block).tolist()
+            source.total(sum_.of_block)  # whatever the records hold, nothing raises
             return released
 
     monkeypatch.setattr(module, "Gate", Replay)
@@ -345,7 +355,7 @@ def test_guarantee_description_from_releases(neighbours, column, weighted, monke
 
 
 @pytest.mark.parametrize("budget", [dp.ZCDP(0.05), dp.PureDP(1.0)], ids=str)
-@pytest.mark.parametrize(("neighbours", "column"), NOTIONS)
+@pytest.mark.parametrize(("neighbours", "column"), ADJACENCIES)
 def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
     neighbours, column, budget, monkeypatch
 ):
@@ -354,11 +364,11 @@ def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
     """
     table = people(400)
     table["id"] = np.arange(400)
-    told = ["age", "income", "sex", "sick", "died", "temp", "code"]
-    table.loc[0, told] = [17.0, 0.0, "f", False, "no", 35.0, -1]
+    chosen = ["age", "income", "sex", "sick", "died", "temp", "code"]
+    table.loc[0, chosen] = [17.0, 0.0, "f", False, "no", 35.0, -1]
     changed = table.copy()
     if neighbours == "replace":
-        changed.loc[0, told] = [90.0, 1e6, "m", True, "yes", 42.0, 1]
+        changed.loc[0, chosen] = [90.0, 1e6, "m", True, "yes", 42.0, 1]
     else:
         changed = changed.iloc[1:]
     monkeypatch.setattr(Recorder, "kept", [])
@@ -369,11 +379,11 @@ def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
         describing(one, schema, budget, "sex", neighbours=neighbours) for one in (table, changed)
     ]
     sources = [one._read(one.records.read()) for one in asked]  # as the description reads them
-    assert all(isinstance(one, Digested) for one in sources) == (not column)
+    assert all(isinstance(one, SummarizedSource) for one in sources) == (not column)
     loss = 0.0
-    for booked, what, released in Recorder.kept:
-        change = sources[0].total(what.of_block) - sources[1].total(what.of_block)
-        assert booked.law == released.noise
+    for release, sum_, released in Recorder.kept:
+        change = sources[0].total(sum_.of_block) - sources[1].total(sum_.of_block)
+        assert release.law == released.noise
         if isinstance(budget, dp.PureDP):
             loss += released.noise.rate * float(np.abs(change).sum()) / budget.epsilon
         else:
@@ -384,8 +394,8 @@ def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
 def test_half_the_bound_is_refused(monkeypatch):
     """A stack that states less than it was booked with is one that moves further: refused."""
     asked = describing(people(50), schema_of(), dp.ZCDP(0.1))
-    honest = Stack.sum
-    monkeypatch.setattr(Stack, "sum", lambda self: replace(honest(self), bound=1.01))
+    honest = JointQuery.sum
+    monkeypatch.setattr(JointQuery, "sum", lambda self: replace(honest(self), bound=1.01))
     with pytest.raises(dp.PrivacyError, match="may move by"):
         asked.run(insecure_seed=1)
 

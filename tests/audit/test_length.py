@@ -22,10 +22,10 @@ from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.summation_error import PLACES
 from dpinfer.mechanisms.sums import (
     BLOCK,
-    MOST_RECORDS,
+    DEFAULT_MAX_RECORDS,
+    MAX_RECORDS,
     SLACK,
     UNIT,
-    USUAL_RECORDS,
     Block,
     Sum,
     in_floats,
@@ -41,7 +41,7 @@ from dpinfer.schema.formula import parse
 from dpinfer.schema.unit import Unit
 from helpers import lengths, people, tables
 
-LONG = [USUAL_RECORDS + 1, 10**9, 10**10, 2**36, MOST_RECORDS]
+LONG = [DEFAULT_MAX_RECORDS + 1, 10**9, 10**10, 2**36, MAX_RECORDS]
 SINGLE = 2.0**-24
 """u of single precision."""
 
@@ -53,23 +53,23 @@ def test_guarantee_any_length(records):
     """
     for units in (False, True):
         error = Fraction(sum_error(private_number=True, units=units, records=records))
-        places = Fraction(PLACES) * records / USUAL_RECORDS
+        places = Fraction(PLACES) * records / DEFAULT_MAX_RECORDS
         for bound in (1.0, np.sqrt(2)):
             booked = Fraction(in_floats(bound, records))
             moved = Fraction(bound) * (1 + 2 * (error + places))
             step = Fraction(grid(bound, 7)) * Fraction(np.sqrt(7) * (1 + 2**-50))
             assert moved + step <= booked * (1 + Fraction(SLACK))
-            if records > 2 * USUAL_RECORDS:
+            if records > 2 * DEFAULT_MAX_RECORDS:
                 assert moved + step > Fraction(bound) * (1 + Fraction(SLACK))
 
 
 def test_tables_of_the_usual_length_have_the_noise_they_had():
-    assert USUAL_RECORDS == 2**28
-    for records in (1, 10**6, USUAL_RECORDS):
+    assert DEFAULT_MAX_RECORDS == 2**28
+    for records in (1, 10**6, DEFAULT_MAX_RECORDS):
         for bound in (1.0, np.sqrt(2), 1e-3):
             assert in_floats(bound, records) == bound
     assert 1.006 < in_floats(1.0, 10**10) < 1.008
-    assert 1.7 < in_floats(1.0, MOST_RECORDS) < 1.8
+    assert 1.7 < in_floats(1.0, MAX_RECORDS) < 1.8
 
 
 def one_by_one(block):
@@ -104,7 +104,7 @@ def test_a_sum_over_many_records_moves_by_more_than_its_real_bound(monkeypatch):
     bound = 1.0
     assert moved > 2 * bound * (1 + SLACK)
     monkeypatch.setattr("dpinfer.mechanisms.sums.UNIT", SINGLE)
-    lengths.usual(monkeypatch, USUAL_RECORDS * UNIT / SINGLE)
+    lengths.usual(monkeypatch, DEFAULT_MAX_RECORDS * UNIT / SINGLE)
     records = len(other.block)
     assert moved <= in_floats(bound, records)
     # the errors of sums alone: a sixth of them would not do
@@ -135,7 +135,7 @@ def test_stretches_change_no_bit_of_a_table_of_the_usual_length(monkeypatch):
     """A block has 256 rows or more; with ids there are at most twice as many blocks."""
     from dpinfer.mechanisms.sums import STRETCH  # noqa: PLC0415  (it is changed below)
 
-    assert STRETCH >= 2 * USUAL_RECORDS // 256
+    assert STRETCH >= 2 * DEFAULT_MAX_RECORDS // 256
     parts = np.random.default_rng(0).uniform(-1, 1, 100).astype(np.float32)
     found = added(parts)
     monkeypatch.setattr("dpinfer.mechanisms.sums.STRETCH", 100)
@@ -164,7 +164,7 @@ def test_a_unit_of_many_runs_counts_at_most_one(monkeypatch, run):
 def test_the_sums_of_one_run_of_a_unit_fit_what_is_missing_to_one():
     """A run of 2²⁸ rows, and 2¹² runs: their float sum errs by less than a whole unit lacks."""
     run = 2**28
-    error = (run + MOST_RECORDS // run + 4) * UNIT
+    error = (run + MAX_RECORDS // run + 4) * UNIT
     assert error < (1 - WHOLE_UNIT) / 8
 
 
@@ -185,7 +185,7 @@ def bounds_of(booked):
 
 
 @pytest.mark.parametrize("target", ["asked", "penalised"])
-@pytest.mark.parametrize("records", [USUAL_RECORDS, 10**10, MOST_RECORDS])
+@pytest.mark.parametrize("records", [DEFAULT_MAX_RECORDS, 10**10, MAX_RECORDS])
 def test_noise_is_sized_for_a_public_number_of_records(target, records):
     """A dry run books the same: every bound of a sum is raised, the first by exactly as much."""
     usual = model(target=target).entry(10**6)
@@ -224,14 +224,14 @@ def cheapest_penalty(monkeypatch, *asked, **options):
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("n", [10**7, 10**8, USUAL_RECORDS, 2**30, 10**10, MOST_RECORDS])
+@pytest.mark.parametrize("n", [10**7, 10**8, DEFAULT_MAX_RECORDS, 2**30, 10**10, MAX_RECORDS])
 @pytest.mark.parametrize("units", [False, True])
 def test_a_minimum_of_many_records_is_not_lost_behind_its_mask(monkeypatch, loss, n, units):
     """From some million records on the penalty grows with how far floats are off."""
     plan = default_plan(dp.ZCDP(0.5))
     notion = Neighbours.of(Neighbours.REPLACE, units=units)
     size = loss.slope_bound / (loss.curvature_bound * np.sqrt(n))
-    asked = {"units": units, "records": max(n, USUAL_RECORDS)}
+    asked = {"units": units, "records": max(n, DEFAULT_MAX_RECORDS)}
 
     def mask(penalty):
         risk = Risk.penalised(loss, penalty, n, notion, asked["records"])
@@ -268,17 +268,17 @@ def test_every_sum_of_a_risk_is_raised_and_so_is_its_float_error(loss, notion):
         sums = (risk.curvature_sum(coef), risk.score_sum(coef), risk.stacked_sum(coef))
         return np.array([what.bound for what in sums]), risk.minimum_error(3) * risk.ridge
 
-    usual, error = found(USUAL_RECORDS)
-    bounds, larger = found(MOST_RECORDS)
-    assert np.allclose(bounds / usual, in_floats(1.0, MOST_RECORDS), rtol=1e-12)
+    usual, error = found(DEFAULT_MAX_RECORDS)
+    bounds, larger = found(MAX_RECORDS)
+    assert np.allclose(bounds / usual, in_floats(1.0, MAX_RECORDS), rtol=1e-12)
     roundings = 3 if notion.units else 2
-    more = roundings * UNIT * (MOST_RECORDS - USUAL_RECORDS) * loss.slope_bound
+    more = roundings * UNIT * (MAX_RECORDS - DEFAULT_MAX_RECORDS) * loss.slope_bound
     assert larger - error == pytest.approx(more, rel=1e-6)
 
 
 def test_more_than_the_most_records_are_refused():
     with pytest.raises(dp.InputError, match="more than 1,099,511,627,776 records"):
-        model().entry(MOST_RECORDS + 1)
+        model().entry(MAX_RECORDS + 1)
 
 
 def test_a_private_number_is_that_of_the_largest_table():
@@ -402,12 +402,12 @@ def test_a_recipe_that_was_made_for_fewer_records_is_refused():
     )[0]
     recipe = response.recipe(design, 50)
     with pytest.raises(dp.InputError, match="more than 268,435,456 records"):
-        entry(recipe, USUAL_RECORDS + 1, Subject())
+        entry(recipe, DEFAULT_MAX_RECORDS + 1, Subject())
 
 
 def test_the_integers_of_the_grid_have_room():
     """As many numbers as a fit of so many records and columns has, each as large as it can be."""
-    for records, columns in ((MOST_RECORDS, 255), (2**33, 2**15 - 1)):
+    for records, columns in ((MAX_RECORDS, 255), (2**33, 2**15 - 1)):
         numbers = (columns + 1) ** 2
         assert Fraction(records) / Fraction(grid(1.0, numbers)) <= GRID_LARGEST / 2
     design = model().read(pd.DataFrame(tables.table(50)))[0]
@@ -417,7 +417,7 @@ def test_the_integers_of_the_grid_have_room():
         entry(asked, 50, Subject())
 
 
-def wide_schema(levels, rows=MOST_RECORDS):
+def wide_schema(levels, rows=MAX_RECORDS):
     """Columns of many levels, in tables of up to so many rows."""
     names = ", ".join(f'"{j}"' for j in range(levels))
     text = f'[unit]\nname = "one visit"\nlargest_table = {rows}\n'
@@ -435,19 +435,19 @@ def test_a_description_that_has_no_room_is_refused_before_booking(budget, room):
     frame = pd.DataFrame({"a": ["0", "1"], "b": ["1", "0"]})
     largest = room // 2 - 1
 
-    def asked(levels, rows=MOST_RECORDS):
+    def asked(levels, rows=MAX_RECORDS):
         return describing(frame, wide_schema(levels, rows), budget, neighbours="add-remove")
 
     plan = asked(largest).plan
     assert plan.length() == room
     # Laplace noise in each count makes steps as fine as the square of so many numbers
     numbers = room**2 if plan.pure else room
-    assert Fraction(MOST_RECORDS) / Fraction(grid(1.0, numbers)) <= GRID_LARGEST / 2
+    assert Fraction(MAX_RECORDS) / Fraction(grid(1.0, numbers)) <= GRID_LARGEST / 2
     with pytest.raises(
         dp.InputError, match="numbers of up to 1,099,511,627,776 records are too many"
     ):
         asked(largest + 1)
-    assert asked(largest + 1, USUAL_RECORDS).plan.records == USUAL_RECORDS
+    assert asked(largest + 1, DEFAULT_MAX_RECORDS).plan.records == DEFAULT_MAX_RECORDS
 
 
 @pytest.mark.parametrize(
@@ -478,10 +478,10 @@ def test_learned_bounds_that_have_no_room_are_refused(monkeypatch):
         plan = learning(frame, None, budget, {"age": "number"}).plan
         replace(plan, records=rows).require_room()
 
-    asked(dp.ZCDP(0.5), MOST_RECORDS)
+    asked(dp.ZCDP(0.5), MAX_RECORDS)
     asked(dp.PureDP(1.0), 2**37)
     with pytest.raises(dp.InputError, match="do not fit whole numbers of 64 bits"):
-        asked(dp.PureDP(1.0), MOST_RECORDS)
+        asked(dp.PureDP(1.0), MAX_RECORDS)
     lengths.usual(monkeypatch, 10)
     monkeypatch.setattr("dpinfer.privacy.release._ROOM", 1603 * 499)
     ledger = dp.Ledger(dp.PureDP(4.0), unit="one record")

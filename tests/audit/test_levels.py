@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, norm
 
 import dpinfer as dp
-from dpinfer.mechanisms.histograms import Tally
+from dpinfer.mechanisms.histograms import LevelCounts
 from dpinfer.mechanisms.privacy_cost import gaussian_delta
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import ShownLevels
@@ -166,7 +166,7 @@ RELEASE = ShownLevels("levels", dp.ZCDP(0.5), DELTA, math.sqrt(2))
 
 def shown(runs, counts):
     levels = tuple(counts)
-    told = Tally(levels, np.array([float(counts[level]) for level in levels]), math.sqrt(2))
+    told = LevelCounts(levels, np.array([float(counts[level]) for level in levels]), math.sqrt(2))
     return [gate_of(seed, RELEASE).levels(RELEASE, told) for seed in range(runs)]
 
 
@@ -209,6 +209,6 @@ def test_levels_are_booked_as_levels():
         with pytest.raises(dp.BudgetError):
             ShownLevels("levels", other, delta, 1.0)
     gate = gate_of(0, RELEASE)
-    gate.levels(RELEASE, Tally((), np.zeros(0), 1.0))
+    gate.levels(RELEASE, LevelCounts((), np.zeros(0), 1.0))
     with pytest.raises(dp.PrivacyError, match="levels"):
-        gate.levels(RELEASE, Tally((), np.zeros(0), 1.0))
+        gate.levels(RELEASE, LevelCounts((), np.zeros(0), 1.0))

@@ -10,7 +10,7 @@ from scipy import optimize
 import dpinfer as dp
 from dpinfer.mechanisms import step_sums as families
 from dpinfer.mechanisms import sums
-from dpinfer.mechanisms.histograms import Counts, histogram, influence_histogram
+from dpinfer.mechanisms.histograms import BoundedCounts, histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Line, Linked, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
@@ -257,10 +257,10 @@ def test_guarantee_histogram_sensitivity(neighbours):
             assert sorted(seen[-1])[-2:] == [0.0, 1.0]
         assert np.linalg.norm(seen[0] - np.array(seen), axis=1).max() == 2**0.5
         assert not bounded.of_block(record(np.zeros(DIM + 1))).any()
-        if isinstance(bounded, Counts):
+        if isinstance(bounded, BoundedCounts):
             assert np.abs(seen[0] - np.array(seen)).sum(axis=1).max() == 2.0
             assert np.abs(seen).sum(axis=1).max() == 1.0
-            assert bounded.added == neighbours.pick(2.0, 1.0)
+            assert bounded.l1_bound == neighbours.pick(2.0, 1.0)
 
 
 @pytest.mark.parametrize("d", [2, 13, 33, 40])

@@ -17,8 +17,8 @@ from dpinfer.mechanisms.summation_error import (
 )
 from dpinfer.mechanisms.sums import (
     BLOCK,
+    DEFAULT_MAX_RECORDS,
     SLACK,
-    USUAL_RECORDS,
     Block,
     clip_rows,
     moment_and_score,
@@ -138,8 +138,8 @@ def test_the_count_fits_beside_the_sums():
     assert carried(PLACES / 1001, 1000)
     assert not carried(PLACES / 1001, 1001)
     # beyond the usual number the bound grows with the rows, and one row decides
-    assert carried(PLACES / USUAL_RECORDS, np.inf)
-    assert not carried(1.01 * PLACES / USUAL_RECORDS, USUAL_RECORDS)
+    assert carried(PLACES / DEFAULT_MAX_RECORDS, np.inf)
+    assert not carried(1.01 * PLACES / DEFAULT_MAX_RECORDS, DEFAULT_MAX_RECORDS)
     assert not carried(np.inf, np.inf)
     assert not carried(np.nan, 1)
 
@@ -176,7 +176,9 @@ def test_who_is_mapped_by_products():
     assert not seen_by(influence_histogram(1.0, NOTION), Mapped(source, matrix, NOTION))
     assert seen_by(influence_histogram(1.0, NOTION), Mapped(source, matrix, Neighbours.REPLACE))
     # more rows than a small error can be counted for
-    assert not carried(step_error(line.whole(1.0), line.reach(1.0), clip / 1e3), USUAL_RECORDS)
+    assert not carried(
+        step_error(line.whole(1.0), line.reach(1.0), clip / 1e3), DEFAULT_MAX_RECORDS
+    )
 
 
 @pytest.mark.parametrize("notion", [n for n in Neighbours if not n.units])

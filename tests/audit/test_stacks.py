@@ -11,15 +11,15 @@ from dpinfer.errors import PrivacyError
 from dpinfer.fit.frame import Frame, Winsorised, column_histograms
 from dpinfer.mechanisms.column_sums import (
     Cuts,
+    Grouping,
     Levels,
     Numbers,
-    Panel,
+    distance_squares,
     histograms,
     level_counts,
     level_squares,
     moment_squares,
     moments,
-    spreads,
 )
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.risk import Risk
@@ -91,21 +91,23 @@ def sums_of_rows(notion):
 
 def sums_of_columns(notion, groups, *, weighted):
     """Every sum of a description, by name; what is kept of records is of those that count alike."""
-    panel = Panel(groups > 1, groups)
+    grouping = Grouping(groups > 1, groups)
     p = D - 2
     numbers = Numbers(np.arange(2, D), -np.ones(p), 0.3 * np.ones(p), np.zeros(p, bool))
     levels = Levels(np.array([1, 0]), np.array([3, 0]))
     many = Cuts([[np.arange(j, 60_000, 7_000) for j in range(p)]] * groups)
     points = np.tile(np.array([-0.5, 0.0, 0.2]), (groups, p, 1))
     parts = {
-        "levels": level_counts(levels, panel, notion),
-        "level squares": level_squares(Levels(np.array([1]), np.array([3])), panel, notion),
-        "moments": moments(numbers, panel, notion),
-        "moment squares": moment_squares(numbers, panel, notion),
-        "bins": histograms(numbers, first_cuts(numbers, groups), panel, notion),
-        "other bins": histograms(numbers, many, panel, notion),
-        "spreads": spreads(numbers, np.zeros((groups, p)), None, panel, notion),
-        "spreads and points": spreads(numbers, np.zeros((groups, p)), points, panel, notion),
+        "levels": level_counts(levels, grouping, notion),
+        "level squares": level_squares(Levels(np.array([1]), np.array([3])), grouping, notion),
+        "moments": moments(numbers, grouping, notion),
+        "moment squares": moment_squares(numbers, grouping, notion),
+        "bins": histograms(numbers, first_cuts(numbers, groups), grouping, notion),
+        "other bins": histograms(numbers, many, grouping, notion),
+        "spreads": distance_squares(numbers, np.zeros((groups, p)), None, grouping, notion),
+        "spreads and points": distance_squares(
+            numbers, np.zeros((groups, p)), points, grouping, notion
+        ),
     }
     return {name: part.of_block for name, part in parts.items()}
 

@@ -16,9 +16,9 @@ from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum
 from dpinfer.mechanisms.sums import (
     BLOCK,
+    DEFAULT_MAX_RECORDS,
     SLACK,
     UNIT,
-    USUAL_RECORDS,
     Block,
     moment_and_score,
     second_moment,
@@ -279,6 +279,6 @@ def test_the_minimum_of_long_units_is_within_its_error():
         for n in (Neighbours.REPLACE, Neighbours.REPLACE_UNIT)
     ]
     row, unit = (risk.minimum_error(3) * risk.ridge for risk in risks)
-    assert unit - row == pytest.approx(UNIT * USUAL_RECORDS, rel=1e-6)
+    assert unit - row == pytest.approx(UNIT * DEFAULT_MAX_RECORDS, rel=1e-6)
     found = minimum(risks[1], counted.total, np.zeros(3))
     assert found.gradient_norm <= risks[1].tolerance

@@ -18,12 +18,12 @@ import pytest
 import dpinfer as dp
 from dpinfer.description import describing as module
 from dpinfer.description.describing import describing
-from dpinfer.mechanisms import column_digests
 from dpinfer.mechanisms.column_sums import CELLS
 from dpinfer.mechanisms.sums import BLOCK
 from dpinfer.result.statements import REPORTED
-from dpinfer.rows.digested import Digested
+from dpinfer.rows import summaries
 from dpinfer.rows.source import Blocks
+from dpinfer.rows.summaries import SummarizedSource
 from dpinfer.rows.workers import worker_pool
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.schema import Schema
@@ -60,7 +60,7 @@ def people(n=3000, seed=0):
     return table
 
 
-def told(description, group=None):
+def estimates(description, group=None):
     """Estimates by column, level and figure."""
     return {
         (one.column, one.level, one.figure): one.estimate
@@ -76,7 +76,7 @@ def described(table, unit=ROW, **options):
 def test_without_noise_it_is_what_the_table_says():
     """Counts, means of values clipped to the bounds, deviations and quartiles, over usable records."""
     table = people()
-    found = told(described(table))
+    found = estimates(described(table))
     age = table["age"].dropna()
     cost = table["cost"].clip(0, 1000)
     assert found["age", None, "records"] == len(age)
@@ -101,15 +101,15 @@ def test_groups_and_their_differences():
     description = described(table, by="sick", columns=["age", "sex"])
     assert description.groups == (False, True)
     for group in (False, True):
-        found = told(description, group)
+        found = estimates(description, group)
         mine = table[table["sick"] == group]
         assert found["age", None, "mean"] == pytest.approx(mine["age"].mean())
         assert found["sex", "f", "count"] == pytest.approx((mine["sex"] == "f").sum())
     means = table.groupby("sick")["age"].mean()
-    assert told(description, True)["age", None, "difference"] == pytest.approx(
+    assert estimates(description, True)["age", None, "difference"] == pytest.approx(
         means[True] - means[False]
     )
-    assert ("age", None, "difference") not in told(description, False)
+    assert ("age", None, "difference") not in estimates(description, False)
     frame = description.to_frame()
     assert list(frame.columns) == [
         "column", "level", "group", "figure", "estimate", "low", "high", "status",
@@ -137,12 +137,12 @@ def test_persons_count_alike_and_rows_by_their_weights():
     table = people()
     table["age"] = table["age"].fillna(50.0)
     table = pd.concat([table, table[table["id"] < 100]])  # some persons have six rows
-    persons = told(described(table, Unit("one person", "id")))
+    persons = estimates(described(table, Unit("one person", "id")))
     each = table.groupby("id")["age"].mean()
     assert persons["age", None, "mean"] == pytest.approx(each.mean())
     assert persons["age", None, "records"] == pytest.approx(len(each))
     assert persons["age", None, "missing"] == pytest.approx(0, abs=1e-6)
-    weighted = told(described(table, Unit(weights="w", most_weight=3.0)))
+    weighted = estimates(described(table, Unit(weights="w", most_weight=3.0)))
     assert weighted["age", None, "mean"] == pytest.approx(
         np.average(table["age"], weights=table["w"])
     )
@@ -200,8 +200,8 @@ def test_every_kind_of_table_says_the_same(tmp_path, unit):
 def test_every_kind_of_table_is_kept_to_the_same_bits(tmp_path, by, threads, monkeypatch):
     """Of more records than are read at once, whose files end in the middle of a block."""
     monkeypatch.setenv("DPINFER_THREADS", threads)
-    monkeypatch.setattr(column_digests, "_MOST_BLOCKS", 1)
-    monkeypatch.setattr(column_digests, "_RECORDS_AT_ONCE", 2 * BLOCK)
+    monkeypatch.setattr(summaries, "_MAX_BLOCKS", 1)
+    monkeypatch.setattr(summaries, "_RECORDS_AT_ONCE", 2 * BLOCK)
     table = people(5 * BLOCK + 700)
     table.to_csv(tmp_path / "t.csv", index=False)
     table.to_parquet(tmp_path / "t.parquet", row_group_size=3001)
@@ -217,7 +217,7 @@ def test_every_kind_of_table_is_kept_to_the_same_bits(tmp_path, by, threads, mon
     for one in tables:
         asked = describing(one, Schema(COLUMNS, ROW), APPROX, by)
         with worker_pool():
-            statistics = asked._read(asked.records.read()).statistics
+            statistics = asked._read(asked.records.read()).summaries
         counts = [statistics.levels[place].tolist() for place in sorted(statistics.levels)]
         kept.append((statistics.sums.tolist(), [one.tobytes() for one in statistics.cells], counts))
     assert len(kept) == 6
@@ -239,8 +239,8 @@ def test_columns_that_folders_tell_and_derived_ones(tmp_path):
         expected = dp.describe(table, schema, APPROX, columns=names, insecure_seed=2)
         found = dp.describe(tmp_path, schema, APPROX, columns=names, insecure_seed=2)
         assert repr(found.figures) == repr(expected.figures)
-    lanes = describing(tmp_path, schema, APPROX, columns=asked).records.read().lanes
-    assert len(lanes) == 1
+    tasks = describing(tmp_path, schema, APPROX, columns=asked).records.read().tasks
+    assert len(tasks) == 1
 
 
 def test_wide_tables_are_not_sliced_once_per_column(monkeypatch):
@@ -271,7 +271,7 @@ def test_an_integer_with_a_fraction_is_missing_in_every_table(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet")
     for one in (table.to_pandas(), table, tmp_path / "t.parquet"):
         asked = describing(one, Schema(columns, ROW), APPROX)
-        (cells,) = asked._read(asked.records.read()).statistics.cells
+        (cells,) = asked._read(asked.records.read()).summaries.cells
         assert np.flatnonzero(cells[0]).tolist() == [0, 3, 9, CELLS + 1]
         assert cells[0, [0, 3, 9, CELLS + 1]].tolist() == [1, 1, 2, 3]  # one is above its bound
 
@@ -284,14 +284,14 @@ def test_one_pass_releases_what_several_do(neighbours, by, budget, monkeypatch):
     often, and the same numbers are released.
     """
     passes = []
-    for owner, name in ((Blocks, "total"), (module, "digested")):
+    for owner, name in ((Blocks, "total"), (module, "summarize")):
         act = getattr(owner, name)
         monkeypatch.setattr(
             owner, name, lambda *given, act=act, name=name: passes.append(name) or act(*given)
         )
     found = []
-    for most, expected in ((2**8, ["digested"]), (0, ["total"] * 3)):
-        monkeypatch.setattr(module, "MOST_HISTOGRAMS", most)
+    for most, expected in ((2**8, ["summarize"]), (0, ["total"] * 3)):
+        monkeypatch.setattr(module, "MAX_HISTOGRAMS", most)
         schema = Schema(COLUMNS, ROW)
         found += [dp.describe(people(), schema, budget, by, neighbours=neighbours, insecure_seed=5)]
         assert passes == expected
@@ -303,8 +303,8 @@ def test_numbers_alone_and_levels_alone():
     """A pass that keeps nothing of the other kind."""
     table = people(400)
     for columns in (["age", "income"], ["sex", "died"]):
-        found = told(described(table, columns=columns))
-        both = told(described(table))
+        found = estimates(described(table, columns=columns))
+        both = estimates(described(table))
         mine = {key: value for key, value in both.items() if key[0] in columns}
         assert found == pytest.approx(mine, rel=1e-9)
 
@@ -327,7 +327,7 @@ def test_persons_and_weights_take_several_passes():
     units = {ROW: True, Unit("one person", "id"): False, Unit(weights="w", most_weight=3.0): False}
     for unit, once in units.items():
         asked = describing(people(300), Schema(COLUMNS, unit), APPROX)
-        assert isinstance(asked._read(asked.records.read()), Digested) == once
+        assert isinstance(asked._read(asked.records.read()), SummarizedSource) == once
 
 
 @pytest.mark.parametrize("budget", [dp.PureDP(2.0), dp.ZCDP(0.05), APPROX], ids=str)
@@ -336,9 +336,10 @@ def test_intervals_hold_the_population(budget, neighbours):
     """One table as the population: of all figures of 12 samples about 95 in 100 are held."""
     population = people(4000)
     schema = Schema(COLUMNS)
-    truth = told(described(population, by="sick"))
+    truth = estimates(described(population, by="sick"))
     truth |= {
-        (*key, True): value for key, value in told(described(population, by="sick"), True).items()
+        (*key, True): value
+        for key, value in estimates(described(population, by="sick"), True).items()
     }
     hits = []
     for seed in range(12):
@@ -457,7 +458,7 @@ def test_derived_columns_dates_and_levels_of_integers():
     )
     columns = [*schema.columns, "senior", "cut(age, 40, 65)", "edu in (1, 2)"]
     description = dp.describe(table, schema, dp.NoPrivacy(), "age >= 65", columns, insecure_seed=0)
-    found = told(description)
+    found = estimates(description)
     known = table["age"].dropna()
     assert found["age", None, "records"] == len(known)  # a substitute is no value
     assert found["sex", "missing", "count"] == pytest.approx((table["sex"] == "?").sum())
@@ -473,7 +474,9 @@ def test_derived_columns_dates_and_levels_of_integers():
     ) == pytest.approx(0.5)
     older = table[table["age"] >= 65]
     assert description.by == "age >= 65"
-    assert told(description, True)["edu", 3, "count"] == pytest.approx((older["edu"] == 3).sum())
+    assert estimates(description, True)["edu", 3, "count"] == pytest.approx(
+        (older["edu"] == 3).sum()
+    )
     assert "senior" in description.summary()
     assert re.search(r"median +2020-02-1\d", description.summary())
     assert set(description.derived) == {"senior", "cut(age, 40, 65)", "edu in (1, 2)"}

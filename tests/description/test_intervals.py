@@ -11,17 +11,17 @@ from dpinfer.description.intervals import (
     Bracket,
     Histogram,
     Interval,
-    Moments,
-    Quadratic,
-    Told,
+    NoisyVariance,
+    NumberMoments,
+    QuadraticVariance,
     binomial,
+    bounded_ratio,
     brackets_of,
     closer_cuts,
     first_cuts,
-    limited,
     ratio,
 )
-from dpinfer.mechanisms.column_sums import CELLS, QUARTILES, Numbers, Panel, histograms
+from dpinfer.mechanisms.column_sums import CELLS, QUARTILES, Grouping, Numbers, histograms
 from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 
@@ -31,14 +31,14 @@ Z = float(norm.ppf(0.975))
 @pytest.mark.parametrize(("count", "n"), [(0, 50), (1, 50), (13, 40), (50, 50), (300, 10_000)])
 def test_a_share_without_noise_has_wilsons_interval(count, n):
     low, high = proportion_confint(count, n, method="wilson")
-    share = ratio(count, n, Quadratic(0.0, n, -n), Z)
+    share = ratio(count, n, QuadraticVariance(0.0, n, -n), Z)
     assert (share.low, share.high) == pytest.approx((low, high), abs=1e-9)
     counted = ratio(count, 1.0, binomial(n), Z)
     assert (counted.low, counted.high) == pytest.approx((n * low, n * high), abs=1e-6)
 
 
 def test_a_difference_of_shares_is_newcombes():
-    shares = [ratio(k, n, Quadratic(0.0, n, -n), Z) for k, n in ((40, 100), (25, 120))]
+    shares = [ratio(k, n, QuadraticVariance(0.0, n, -n), Z) for k, n in ((40, 100), (25, 120))]
     low, high = confint_proportions_2indep(40, 100, 25, 120, method="newcomb")
     found = shares[0].less(shares[1])
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-9)
@@ -47,7 +47,7 @@ def test_a_difference_of_shares_is_newcombes():
 
 
 def test_what_may_be_divided_by_0_is_not_known():
-    found = ratio(3.0, 1.0, Quadratic(4.0, 0.0, 4.0), Z)
+    found = ratio(3.0, 1.0, QuadraticVariance(4.0, 0.0, 4.0), Z)
     assert (found.low, found.high) == (-math.inf, math.inf)
     assert found.within(0.0, 1.0) == Interval(1.0, 0.0, 1.0)
 
@@ -77,9 +77,10 @@ def test_what_is_near_an_end_is_held_as_often_as_what_is_far_from_it(theta, uppe
     ends = (-100.0, 0.0) if upper else (0.0, 100.0)
     truth = -theta if upper else theta
 
-    def held(surely):
+    def held(clear):
         found = [
-            limited(truth + error, 1.0, Quadratic(1.0), Z, ends, surely=surely) for error in GRID
+            bounded_ratio(truth + error, 1.0, QuadraticVariance(1.0), Z, ends, clear=clear)
+            for error in GRID
         ]
         return chance([one.low - 1e-9 <= truth <= one.high + 1e-9 for one in found])
 
@@ -91,7 +92,7 @@ def test_what_is_near_an_end_is_held_as_often_as_what_is_far_from_it(theta, uppe
 def test_an_interval_at_an_end_never_looks_certain():
     shortest = min(
         one.high - one.low
-        for one in (limited(x, 1.0, Quadratic(1.0), Z, (0.0, 100.0)) for x in GRID)
+        for one in (bounded_ratio(x, 1.0, QuadraticVariance(1.0), Z, (0.0, 100.0)) for x in GRID)
     )
     assert shortest == pytest.approx(Z, abs=1e-6)
 
@@ -99,7 +100,10 @@ def test_an_interval_at_an_end_never_looks_certain():
 def test_ends_that_are_close_beside_the_noise_keep_both_sides():
     """What lies in the reach of both ends is missed on neither side, so there is nothing to spare."""
     for truth in (0.0, 0.5, 2.0, 3.0):
-        found = [limited(truth + error, 1.0, Quadratic(1.0), Z, (0.0, 3.0)) for error in GRID]
+        found = [
+            bounded_ratio(truth + error, 1.0, QuadraticVariance(1.0), Z, (0.0, 3.0))
+            for error in GRID
+        ]
         assert chance([one.low <= truth <= one.high for one in found]) > 0.95
 
 
@@ -111,21 +115,21 @@ def test_a_sampling_variance_that_is_released_with_noise_is_raised_by_what_that_
     def held(variances):
         return chance([2 * norm.cdf(Z * math.sqrt(variance)) - 1 for variance in variances])
 
-    found = [Told(part + noise * error, noise, 1 - part) for error in GRID]
+    found = [NoisyVariance(part + noise * error, noise, 1 - part) for error in GRID]
     assert 0.949 < held(one.safe(Z) + 1 - part for one in found) < 0.965
     if noise == 0.3 and part == 0.9:
         assert held(max(one.variance, 0.0) + 1 - part for one in found) < 0.94
-    told = Told(2.0, 0.0, 1.0)
-    assert told.safe(Z) == 2
-    assert told.part_of(4.0, Z) == 0.5
-    assert told.part_of(1.0, Z) == 1
-    assert Told(0.0, 5.0, 0.0).safe(Z) == 5
+    noisy = NoisyVariance(2.0, 0.0, 1.0)
+    assert noisy.safe(Z) == 2
+    assert noisy.fraction_of(4.0, Z) == 0.5
+    assert noisy.fraction_of(1.0, Z) == 1
+    assert NoisyVariance(0.0, 5.0, 0.0).safe(Z) == 5
 
 
 def moments_of(t, noise=(0.0, 0.0, 0.0)):
     centre = float(t.mean())
     y = np.square((t - centre) / (1 + abs(centre)))
-    return Moments(
+    return NumberMoments(
         len(t), t.sum(), np.square(t).sum(), noise, centre, None, (float(y @ y), float(y.sum()))
     )
 
@@ -136,10 +140,10 @@ def test_a_mean_and_a_deviation_are_those_of_the_numbers():
     mean = one.mean(Z)
     assert mean.estimate == pytest.approx(t.mean())
     assert (mean.high - mean.low) / (2 * Z) == pytest.approx(t.std() / math.sqrt(len(t)), rel=1e-3)
-    deviation = one.deviation(Z)
-    assert deviation.estimate == pytest.approx(t.std())
-    spread = np.square(t - t.mean()).std() / (2 * t.std() * math.sqrt(len(t)))
-    assert (deviation.high - deviation.low) / (2 * Z) == pytest.approx(spread, rel=1e-2)
+    sd = one.sd(Z)
+    assert sd.estimate == pytest.approx(t.std())
+    distance_squares = np.square(t - t.mean()).std() / (2 * t.std() * math.sqrt(len(t)))
+    assert (sd.high - sd.low) / (2 * Z) == pytest.approx(distance_squares, rel=1e-2)
 
 
 def test_noise_widens_by_its_deviation():
@@ -148,19 +152,19 @@ def test_noise_widens_by_its_deviation():
     noisy = moments_of(t, (0.0, 50.0, 0.0)).mean(Z)
     added = (noisy.high - noisy.low) ** 2 - (plain.high - plain.low) ** 2
     assert math.sqrt(added) / (2 * Z) == pytest.approx(50 / len(t), rel=1e-3)
-    hidden = moments_of(t, (0.0, 0.0, 2000.0)).deviation(Z)
+    hidden = moments_of(t, (0.0, 0.0, 2000.0)).sd(Z)
     assert hidden.low == 0
     assert math.isfinite(hidden.high)
 
 
-def counted(values, whole, low, high, noise=0.0, seed=0, rounds=2):
+def counted(values, is_integer, low, high, noise=0.0, seed=0, rounds=2):
     """The histogram that a description would end with."""
-    numbers = Numbers(np.array([1]), np.array([low]), np.array([high]), np.array([whole]))
+    numbers = Numbers(np.array([1]), np.array([low]), np.array([high]), np.array([is_integer]))
     block = Block(np.column_stack([np.ones(len(values)), values]), np.zeros(len(values)))
     rng = np.random.default_rng(seed)
     cuts = first_cuts(numbers, 1)
     for last in [False] * rounds + [True]:
-        exact = histograms(numbers, cuts, Panel(), Neighbours.REPLACE).of_block(block)
+        exact = histograms(numbers, cuts, Grouping(), Neighbours.REPLACE).of_block(block)
         found = Histogram.of(exact + noise * rng.standard_normal(len(exact)), cuts, numbers, 0, 0)
         if not last:
             cuts = closer_cuts(brackets_of([[found]], np.array([noise])), numbers)
@@ -186,7 +190,7 @@ def test_whole_numbers_and_piles_are_told_exactly():
     ages = rng.integers(17, 90, 5000).astype(float)
     found = counted(ages, True, 0.0, 120.0)
     for p in QUARTILES:
-        one = found.quantile(p, np.zeros(len(found.steps)), Z)
+        one = found.quantile(p, np.zeros(len(found.edges)), Z)
         assert one.low == one.high == one.estimate == np.quantile(ages, p, method="inverted_cdf")
     zeros = np.where(rng.random(5000) < 0.8, 0.0, rng.uniform(0, 1e5, 5000))
     found = counted(zeros, False, 0.0, 1e5, noise=20.0)
@@ -221,7 +225,7 @@ def test_a_quartile_that_many_share_is_held_wherever_it_is_in_its_bin(count, bef
     """All who are in one bin are at one place, and the median is theirs.  The error of D is 1.  By
     proportion alone it would be missed far more often.
     """
-    steps = np.arange(81)
+    edges = np.arange(81)
     counts = np.full(82, 0.3)
     counts[41] = count
     below = float(counts[:41].sum())
@@ -237,7 +241,7 @@ def test_a_quartile_that_many_share_is_held_wherever_it_is_in_its_bin(count, bef
             moved = counts.copy()
             moved[0] += error
             moved[-1] -= error
-            one = Histogram(steps, moved, 0.0, 81.0, 1.0, 81, False)
+            one = Histogram(edges, moved, 0.0, 81.0, 1.0, 81, False)
             found = one.quantile(0.5, np.ones(81), Z)
             hits.append(found.low - 1e-9 <= truth <= found.high + 1e-9)
         return float(np.average(hits, weights=norm.pdf(GRID[::20])))
@@ -246,7 +250,7 @@ def test_a_quartile_that_many_share_is_held_wherever_it_is_in_its_bin(count, bef
 
 
 def test_by_proportion_alone_a_quartile_that_many_share_would_be_missed(monkeypatch):
-    monkeypatch.setattr("dpinfer.description.intervals._UNEVEN", 100.0)
+    monkeypatch.setattr("dpinfer.description.intervals.WITHIN_BIN_TOLERANCE", 100.0)
     with pytest.raises(AssertionError):
         test_a_quartile_that_many_share_is_held_wherever_it_is_in_its_bin(8.0, 0.6, 0.001)
 
@@ -258,9 +262,9 @@ def test_a_quartile_that_the_last_look_missed_is_not_lost():
     block = Block(np.column_stack([np.ones(len(values)), values]), np.zeros(len(values)))
     cell = int(numbers.cells(np.array([[50.5]])).item())
     cuts = closer_cuts([[[Bracket(cell, cell + 1311, 12)] * 3]], numbers)
-    exact = histograms(numbers, cuts, Panel(), Neighbours.REPLACE).of_block(block)
+    exact = histograms(numbers, cuts, Grouping(), Neighbours.REPLACE).of_block(block)
     found = Histogram.of(exact, cuts, numbers, 0, 0)
-    one = found.quantile(0.5, np.full(len(found.steps), 5000.0), Z)
+    one = found.quantile(0.5, np.full(len(found.edges), 5000.0), Z)
     assert one.low <= np.median(values) <= one.high
     assert one.high - one.low < 3
 
@@ -268,8 +272,8 @@ def test_a_quartile_that_the_last_look_missed_is_not_lost():
 def test_a_quartile_that_noise_hides_is_not_told():
     values = np.random.default_rng(0).normal(50, 10, 300).clip(0, 100)
     found = counted(values, False, 0.0, 100.0, 100.0)
-    assert not found.told(0.25, 300.0, 1e4 * found.noise(0.25), Z)
-    assert found.told(0.25, 3e5, 1e4 * found.noise(0.25), Z)
+    assert not found.is_reported(0.25, 300.0, 1e4 * found.noise(0.25), Z)
+    assert found.is_reported(0.25, 3e5, 1e4 * found.noise(0.25), Z)
 
 
 def test_a_range_of_more_numbers_than_cells_is_told_in_pairs():

@@ -12,7 +12,7 @@ def usual(monkeypatch, number):
     """Let slack have room for ``number`` records; a schema that was read before says what it said."""
     monkeypatch.setitem(ROW.__dict__, "largest", number)  # arrays have no schema
     for home in HOMES:
-        monkeypatch.setattr(f"dpinfer.{home}.USUAL_RECORDS", number)
+        monkeypatch.setattr(f"dpinfer.{home}.DEFAULT_MAX_RECORDS", number)
 
 
 def at_most(schema, rows):

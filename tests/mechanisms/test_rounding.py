@@ -10,7 +10,7 @@ from flint import arb, ctx
 import dpinfer as dp
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.sums import BLOCK, SLACK, UNIT, USUAL_RECORDS, Block, sum_error
+from dpinfer.mechanisms.sums import BLOCK, DEFAULT_MAX_RECORDS, SLACK, UNIT, Block, sum_error
 from dpinfer.rows.source import Rows
 from helpers.support import labelled
 
@@ -30,7 +30,7 @@ def test_guarantee_float_sums(private):
         found = source.total(lambda block, weigh=weigh: weigh(block.rows).sum(axis=-2))
         exact = math.fsum(weigh(source.block.rows)[:, 0])
         assert abs(found[0] - exact) <= 2 * UNIT * abs(exact) + (BLOCK + 8) * UNIT * len(rows)
-    assert USUAL_RECORDS * 2 * UNIT < 1e-7
+    assert DEFAULT_MAX_RECORDS * 2 * UNIT < 1e-7
 
 
 def test_blocks_are_added_with_compensation():

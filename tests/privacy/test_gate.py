@@ -8,7 +8,7 @@ import dpinfer as dp
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import default_plan
 from dpinfer.fit.recipe import fit
-from dpinfer.mechanisms.histograms import Counts, Tally
+from dpinfer.mechanisms.histograms import BoundedCounts, LevelCounts
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import Block, BoundedSum
 from dpinfer.privacy.entries import Entry
@@ -83,7 +83,7 @@ def total_rows(bound):
 
 
 def counted_rows(added):
-    return Counts(lambda block: np.array([float(len(block))]), math.sqrt(2), added)
+    return BoundedCounts(lambda block: np.array([float(len(block))]), math.sqrt(2), added)
 
 
 def risk_of(penalty):
@@ -115,9 +115,9 @@ def test_guarantee_booked_bound(name):
 
 def test_levels_that_move_by_more_than_was_booked_are_refused():
     release = ShownLevels("levels", dp.ZCDP(0.5), 1e-3, 1.0)
-    assert gate_of(0, release).levels(release, Tally(("a",), np.array([1e3]), 1.0))
+    assert gate_of(0, release).levels(release, LevelCounts(("a",), np.array([1e3]), 1.0))
     with pytest.raises(dp.PrivacyError, match="booked with the bound 1,"):
-        gate_of(0, release).levels(release, Tally(("a",), np.array([1e3]), math.sqrt(2)))
+        gate_of(0, release).levels(release, LevelCounts(("a",), np.array([1e3]), math.sqrt(2)))
 
 
 def test_a_bound_that_an_earlier_release_decides_scales_the_noise_of_its_sum():

@@ -121,7 +121,7 @@ def test_guarantee_laplace_counts(notion):
     """
     rng = np.random.default_rng(0)
     counts = histogram(EDGES, notion)
-    release = NoisyCounts("counts", dp.PureDP(0.7), counts.added)
+    release = NoisyCounts("counts", dp.PureDP(0.7), counts.l1_bound)
     rate = release.noise(counts).rate
     other = Rows(Block(np.ones((90, 1)), np.append(np.repeat([0.5, 1.5, 7.0], 30)[:-1], -3.0)))
     if notion is Neighbours.ADD_REMOVE:
@@ -133,12 +133,12 @@ def test_guarantee_laplace_counts(notion):
     if (
         notion is Neighbours.REPLACE
     ):  # mutation: scaled to the length of the change, as spherical noise is
-        assert np.abs(ratios).max() * counts.added / counts.bound > 0.9
+        assert np.abs(ratios).max() * counts.l1_bound / counts.bound > 0.9
 
 
 def test_counts_get_independent_laplace_noise():
     counts = histogram(EDGES, Neighbours.REPLACE)
-    release = NoisyCounts("counts", dp.PureDP(0.5), counts.added)
+    release = NoisyCounts("counts", dp.PureDP(0.5), counts.l1_bound)
     exact = ROWS.total(counts.of_block)
     drawn = np.array(
         [

@@ -294,7 +294,7 @@ def test_too_many_records_are_refused_before_booking(monkeypatch):
     model = dp.LogisticRegression(
         "ill ~ age", schema=tables.SCHEMA, budget=dp.ZCDP(0.5), ledger=ledger
     )
-    monkeypatch.setattr("dpinfer.schema.unit.MOST_RECORDS", 49)
+    monkeypatch.setattr("dpinfer.schema.unit.MAX_RECORDS", 49)
     with pytest.raises(dp.InputError, match="more than 49 records"):
         model.fit(pd.DataFrame(tables.table(50)))
     assert not ledger.entries()

@@ -1,4 +1,4 @@
-"""Describing a table: what is asked of which columns, booked, then released; Table 1 of a paper."""
+"""Describing a table, as Table 1 of a paper does: columns are checked, releases booked, then carried out."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,26 @@ from dpinfer.description.plan import (
     LEVEL_SQUARES,
     MOMENT_SQUARES,
     MOMENTS,
+    ColumnSet,
     DescriptionPlan,
-    Sheet,
-    Slot,
+    ReleasePart,
 )
-from dpinfer.description.released_figures import Facts, Found, Seen, figures_of
+from dpinfer.description.released_figures import Facts, NoisyValues, ReleasedFigures, figures_of
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.recipe import privacy
 from dpinfer.mechanisms.column_sums import (
     Cuts,
+    Grouping,
+    JointQuery,
     Levels,
     MomentWeights,
-    Panel,
-    Part,
-    Stack,
+    Query,
+    distance_squares,
     histograms,
     level_counts,
     level_squares,
     moment_squares,
     moments,
-    spreads,
 )
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
@@ -47,25 +47,22 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.result import description
 from dpinfer.result.description import Description
 from dpinfer.rows import workers
-from dpinfer.rows.digested import MOST_HISTOGRAMS, InLanes, digested
 from dpinfer.rows.encoded import cached
 from dpinfer.rows.source import WHOLE_UNIT, Pending, Source
+from dpinfer.rows.summaries import MAX_HISTOGRAMS, ColumnSource, summarize
 from dpinfer.schema.columns import Column, Level, did_you_mean, levels_of
 from dpinfer.schema.described import Described, described
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.table import read_columns
 
-_MOST_GROUPS = 50
+# A refusal, not a threshold: Table 1 has a column per group, and every group the noise of all records.
+MAX_GROUPS = 50
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Describing:
-    """What will be described of which table, from public facts: nothing was booked, and no value
-    read.
-
-    ``n`` is the number of records or units where it is public.
-    """
+    """A description that was checked by public facts: nothing is booked yet, and no value was read."""
 
     records: Pending
     plan: DescriptionPlan
@@ -77,17 +74,15 @@ class Describing:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Those that are described."""
-        return self.plan.sheets[0].columns
+        return self.plan.column_sets[0].columns
 
     @property
     def groups(self) -> tuple[Level, ...]:
-        """The levels of the grouping column; none where there is none."""
+        """The levels of the grouping column, if there is one."""
         return () if self.by is None else levels_of(self.by)
 
     @property
     def budget(self) -> Budget:
-        """What is spent."""
         return self.plan.budget
 
     @property
@@ -97,7 +92,7 @@ class Describing:
 
     @property
     def entry(self) -> Entry:
-        """What will be booked."""
+        """The entry of the ledger that `run` books."""
         names = ", ".join(column.name for column in self.columns)
         grouped = f" by {self.by.name}" if self.by is not None else ""
         purpose = f"describe {names}{grouped}"
@@ -110,36 +105,38 @@ class Describing:
         return float(ndtri((1 + self.confidence) / 2))
 
     def expected(self) -> list[dict[str, Any]]:
-        """What the noise alone adds to an interval, on each side, for each column and its groups:
-        to a count, and to a mean where the number of records is public.
+        """Return the half length of intervals by the noise alone, for each column and its groups.
+
+        It is that of counts, and of means where the number of records is public.
         """
         rows: list[dict[str, Any]] = []
-        deviation = self._deviation(self.plan.releases()[0].law)
-        slots = self.plan.slots()[0]
-        whole = sum(float(slot.shares.sum()) for slot in slots)
-        for slot in slots:
-            if slot.kind not in (COUNTS, MOMENTS):
+        noise_sd = self._noise_sd(self.plan.releases()[0].law)
+        parts = self.plan.parts()[0]
+        total = sum(float(part.shares.sum()) for part in parts)
+        for part in parts:
+            if part.kind not in (COUNTS, MOMENTS):
                 continue
-            seen = Seen(self.plan.sheets[slot.sheet], self.facts)
-            part = self._part(slot, seen, None)
-            (scale,) = Stack([part], [slot.shares / whole], self.plan.pure).scales()
-            rows += self._margins(slot, seen.sheet, deviation / scale)
+            released = ReleasedFigures(self.plan.column_sets[part.column_set], self.facts)
+            query = self._query(part, released, None)
+            (scale,) = JointQuery([query], [part.shares / total], self.plan.pure).scales()
+            rows += self._margins(part, released.column_set, noise_sd / scale)
         return rows
 
-    def _margins(self, slot: Slot, sheet: Sheet, noise: Array) -> list[dict[str, Any]]:
-        """What the noise of a slot adds, column by column."""
-        by = self.by.name if sheet.panel.grouped and self.by is not None else ""
+    def _margins(
+        self, part: ReleasePart, column_set: ColumnSet, noise_sd: Array
+    ) -> list[dict[str, Any]]:
+        by = self.by.name if column_set.grouping.grouped and self.by is not None else ""
         columns: list[Column] = []
         margins: list[float] = []
         figure = description.COUNT
-        if slot.kind == COUNTS:
-            columns = sheet.level_columns
-            margins = (self.z * self._factor * noise).tolist()
+        if part.kind == COUNTS:
+            columns = column_set.level_columns
+            margins = (self.z * self._factor * noise_sd).tolist()
         elif self.n and not by:
             figure = description.MEAN
-            columns = sheet.number_columns
-            weight = MomentWeights.of(sheet.panel, self.plan.neighbours).t
-            margins = (self.z * noise / weight * sheet.numbers.half / self.n).tolist()
+            columns = column_set.number_columns
+            weight = MomentWeights.of(column_set.grouping, self.plan.neighbours).t
+            margins = (self.z * noise_sd / weight * column_set.numbers.half / self.n).tolist()
         return [
             {"column": column.name, "by": by, "figure": figure, "noise": margin}
             for column, margin in zip(columns, margins, strict=False)  # the last may be all records
@@ -147,37 +144,38 @@ class Describing:
 
     @property
     def facts(self) -> Facts:
-        """What is public, for those who read the releases."""
+        """The public facts that figures are computed with."""
         units = self.n
-        whole = None
+        total = None
         if units is not None and self.unit.equal_weights:
-            whole = units * (WHOLE_UNIT if self.unit.columns else 1.0)
+            total = units * (WHOLE_UNIT if self.unit.columns else 1.0)
         return Facts(
             self.z,
             self.plan.neighbours,
             units,
-            whole,
-            self.plan.alike,
+            total,
+            self.plan.equal_weights,
             self.unit.equal_weights,
             self._factor,
         )
 
     @property
     def _factor(self) -> float:
-        """What a count of 1 stands for: a weight, or rows of a unit, where these are counted."""
+        """The weight that a count of 1 stands for, or the rows of a unit where rows are counted."""
         return self.unit.max_total / WHOLE_UNIT if self.unit.columns else 1.0
 
-    def _deviation(self, law: Law) -> float:
-        """Of the noise in an entry.  Laplace noise has longer tails: its deviation is taken so large
-        that a normal law with it has the same interval.
-        """
+    def _noise_sd(self, law: Law) -> float:
+        """Return the sd of normal noise whose interval at the level is at least that of the noise."""
         if isinstance(law, Laplace):
+            # P(|noise| > x) = exp(-rate x) is 1 - confidence at x = -log(1 - confidence)/rate, which is z sds
+            # of that normal law.  The sd of the noise itself, sqrt 2/rate, gives a count an interval that
+            # covers 93.7 % instead of 95 %; below the level 90.7 % it is the larger of the two.
             return max(math.sqrt(2), -math.log(1 - self.confidence) / self.z) / law.rate
         assert isinstance(law, Gaussian)
         return law.scale
 
     def run(self, ledger: Book | None = None, insecure_seed: int | None = None) -> Description:
-        """Book, then read, then release.
+        """Book all releases, then read the table and carry them out.
 
         Guarantee [description_from_releases]: whether it raises and what it says are functions of
         the releases and of public facts.
@@ -185,10 +183,12 @@ class Describing:
         workers.check()
         gate = Gate(self.entry, ledger, insecure_seed)
         with workers.worker_pool(), self.records.opened() as source:
-            sheets = self._released(gate, self._read(source))
+            everything = self._released(gate, self._read(source))
         figures = []
-        for seen in sheets:
-            figures += figures_of(seen, self.groups if seen.sheet.panel.grouped else (None,))
+        for released in everything:
+            figures += figures_of(
+                released, self.groups if released.column_set.grouping.grouped else (None,)
+            )
         order = {column.name: j for j, column in enumerate(self.columns)}
         figures.sort(key=lambda figure: order[figure.column])
         return Description(
@@ -204,66 +204,71 @@ class Describing:
         )
 
     def _read(self, source: Source) -> Source:
-        """What the releases are made of: all that one pass keeps, where every record counts 1 and
-        it is not too much; else the records, kept for several passes.
+        """Return the summaries of one pass, where every record has weight 1 and they fit in memory.
+
+        Elsewhere return the records themselves, cached for several passes.
         """
-        sheet = self.plan.sheets[0]
+        column_set = self.plan.column_sets[0]
         groups = len(self.groups)
-        kept = len(sheet.number_columns) * (groups + 1)
-        if not self.plan.alike or not isinstance(source, InLanes) or kept > MOST_HISTOGRAMS:
+        kept = len(column_set.number_columns) * (groups + 1)
+        if (
+            not self.plan.equal_weights
+            or not isinstance(source, ColumnSource)
+            or kept > MAX_HISTOGRAMS
+        ):
             return cached(source)
-        levels = sheet.counted
-        if not sheet.counts_all and any(one.counts_all for one in self.plan.sheets):
-            levels = Levels(np.append(levels.places, 0), np.append(levels.sizes, 0))
-        return digested(source, sheet.numbers, levels, groups)
+        levels = column_set.counted
+        if not column_set.counts_all and any(one.counts_all for one in self.plan.column_sets):
+            levels = Levels(np.append(levels.positions, 0), np.append(levels.sizes, 0))
+        return summarize(source, column_set.numbers, levels, groups)
 
-    def _released(self, gate: Gate, source: Source) -> list[Seen]:
-        """What was released, sheet by sheet."""
-        sheets = [Seen(sheet, self.facts) for sheet in self.plan.sheets]
-        stages = zip(self.plan.releases(), self.plan.slots(), strict=True)
-        for stage, (booked, slots) in enumerate(stages):
-            cuts = [self._cuts(slot, sheets[slot.sheet], stage) for slot in slots]
-            parts = [
-                self._part(slot, sheets[slot.sheet], cut)
-                for slot, cut in zip(slots, cuts, strict=True)
+    def _released(self, gate: Gate, source: Source) -> list[ReleasedFigures]:
+        """Carry out all releases; those of later ones depend on the values of earlier ones."""
+        figures = [ReleasedFigures(column_set, self.facts) for column_set in self.plan.column_sets]
+        stages = zip(self.plan.releases(), self.plan.parts(), strict=True)
+        for stage, (release, parts) in enumerate(stages):
+            cuts = [self._cuts(part, figures[part.column_set], stage) for part in parts]
+            queries = [
+                self._query(part, figures[part.column_set], cut)
+                for part, cut in zip(parts, cuts, strict=True)
             ]
-            stack = self._stack(slots, parts)
-            released = gate.release(booked, source, stack.sum())
-            deviation = self._deviation(released.noise)
-            pieces = zip(slots, cuts, stack.apart(released.value), stack.scales(), strict=True)
-            for slot, cut, values, scale in pieces:
-                sheets[slot.sheet].see(slot.kind, Found(values, deviation / scale), cut)
-        return sheets
+            joint = self._joint_query(parts, queries)
+            released = gate.release(release, source, joint.sum())
+            noise_sd = self._noise_sd(released.noise)
+            pieces = zip(parts, cuts, joint.split(released.value), joint.scales(), strict=True)
+            for part, cut, values, scale in pieces:
+                figures[part.column_set].add(part.kind, NoisyValues(values, noise_sd / scale), cut)
+        return figures
 
-    def _stack(self, slots: Sequence[Slot], parts: Sequence[Part]) -> Stack:
-        total = sum(float(slot.shares.sum()) for slot in slots)
-        return Stack(parts, [slot.shares / total for slot in slots], self.plan.pure)
+    def _joint_query(self, parts: Sequence[ReleasePart], queries: Sequence[Query]) -> JointQuery:
+        total = sum(float(part.shares.sum()) for part in parts)
+        return JointQuery(queries, [part.shares / total for part in parts], self.plan.pure)
 
-    def _cuts(self, slot: Slot, seen: Seen, stage: int) -> Cuts | None:
-        """The bins of a histogram; other parts have none."""
-        if slot.kind != BINS:
+    def _cuts(self, part: ReleasePart, released: ReleasedFigures, stage: int) -> Cuts | None:
+        """Return the bins of a histogram; other queries have none."""
+        if part.kind != BINS:
             return None
         if stage == 0:
-            return first_cuts(seen.sheet.numbers, seen.sheet.panel.groups)
-        return closer_cuts(seen.brackets(), seen.sheet.numbers)
+            return first_cuts(released.column_set.numbers, released.column_set.grouping.groups)
+        return closer_cuts(released.brackets(), released.column_set.numbers)
 
-    def _part(self, slot: Slot, seen: Seen, cuts: Cuts | None) -> Part:
-        """The sum of a slot, by what was released before."""
-        sheet = seen.sheet
-        panel = sheet.panel
-        notion = self.plan.neighbours
-        if slot.kind == COUNTS:
-            return level_counts(sheet.counted, panel, notion)
-        if slot.kind == LEVEL_SQUARES:
-            return level_squares(sheet.levels, panel, notion)
-        if slot.kind == MOMENTS:
-            return moments(sheet.numbers, panel, notion)
-        if slot.kind == MOMENT_SQUARES:
-            return moment_squares(sheet.numbers, panel, notion)
+    def _query(self, part: ReleasePart, released: ReleasedFigures, cuts: Cuts | None) -> Query:
+        """Return the query of a part, which may depend on what was released before."""
+        column_set = released.column_set
+        grouping = column_set.grouping
+        adjacency = self.plan.neighbours
+        if part.kind == COUNTS:
+            return level_counts(column_set.counted, grouping, adjacency)
+        if part.kind == LEVEL_SQUARES:
+            return level_squares(column_set.levels, grouping, adjacency)
+        if part.kind == MOMENTS:
+            return moments(column_set.numbers, grouping, adjacency)
+        if part.kind == MOMENT_SQUARES:
+            return moment_squares(column_set.numbers, grouping, adjacency)
         if cuts is not None:
-            return histograms(sheet.numbers, cuts, panel, notion)
-        points = None if self.plan.alike else seen.points()
-        return spreads(sheet.numbers, seen.centre(), points, panel, notion)
+            return histograms(column_set.numbers, cuts, grouping, adjacency)
+        points = None if self.plan.equal_weights else released.points()
+        return distance_squares(column_set.numbers, released.centre(), points, grouping, adjacency)
 
 
 def describing(
@@ -276,46 +281,51 @@ def describing(
     shares: Mapping[str, float] | None = None,
     level: float = 0.95,
 ) -> Describing:
-    """What `describe` will do, checked by names and types alone."""
+    """Return what `describe` will do, checked by names and types alone."""
     require_promise(budget)
     schema = Schema.of(schema)
     unit = schema.unit
     if not isinstance(level, float) or not 0.5 <= level < 1:
         raise InputError("level must be a number between 0 and 1, at least 0.5")
-    notion = Neighbours.of(neighbours or Neighbours.REPLACE, units=unit.many)
-    if notion.units and not unit.many:
-        raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
-    asked = _asked(schema, columns)
-    shown = [one.column for one in asked]
-    grouping = _grouping(schema, by)
+    adjacency = Neighbours.of(neighbours or Neighbours.REPLACE, units=unit.many)
+    if adjacency.units and not unit.many:
+        raise InputError(
+            f"neighbours={str(adjacency)!r} needs ids: give the schema a [unit] column"
+        )
+    wanted = _wanted(schema, columns)
+    shown = [one.column for one in wanted]
+    group_column = _group_column(schema, by)
     weights = _weights(shown, shares)
-    sheets = [_sheet(shown, weights, Panel(), notion.counted and unit.equal_weights)]
-    if grouping is not None:
-        name = grouping.column.name
+    column_sets = [
+        _column_set(shown, weights, Grouping(), adjacency.counted and unit.equal_weights)
+    ]
+    if group_column is not None:
+        name = group_column.column.name
         if [column.name for column in shown] == [name]:
             raise InputError(f"by={by!r} is the only column: name others to describe by it")
-        panel = Panel(grouped=True, groups=len(levels_of(grouping.column)))
-        sheets.append(_sheet(shown, weights, panel, known=False, without=name))
-    plan = DescriptionPlan(budget, tuple(sheets), notion, not unit.columns)  # type: ignore[arg-type]  # it refuses others
+        grouping = Grouping(grouped=True, groups=len(levels_of(group_column.column)))
+        column_sets.append(_column_set(shown, weights, grouping, known=False, without=name))
+    plan = DescriptionPlan(budget, tuple(column_sets), adjacency, not unit.columns)  # type: ignore[arg-type]  # it refuses others
     held, records = read_columns(
         table,
-        [one.part for one in asked],
-        None if grouping is None else grouping.part,
+        [one.part for one in wanted],
+        None if group_column is None else group_column.part,
         unit,
-        counted=notion.counted,
+        counted=adjacency.counted,
     )
-    if notion.counted and records.n < 1:
+    if adjacency.counted and records.n < 1:
         raise InputError("the table has no rows: there is nothing to describe")
     plan = replace(plan, records=held.largest)
     plan.require_room()
-    by_column = None if grouping is None else grouping.column
+    by_column = None if group_column is None else group_column.column
     derived = tuple(column.name for column in shown if column.name not in schema.columns)
     return Describing(records, plan, by_column, unit, level, schema.digest(), derived)
 
 
-def _asked(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
-    """The columns by name, derived ones and expressions too; by default all of the table but ids and
-    weights.
+def _wanted(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
+    """Return the columns by name, derived ones and expressions too.
+
+    By default these are all columns of the table but ids and weights.
     """
     if columns is None:
         of_unit = {column.name for column in schema.unit.columns}
@@ -329,7 +339,7 @@ def _asked(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
     return found
 
 
-def _grouping(schema: Schema, by: str | None) -> Described | None:
+def _group_column(schema: Schema, by: str | None) -> Described | None:
     if by is None:
         return None
     if not isinstance(by, str):
@@ -341,15 +351,15 @@ def _grouping(schema: Schema, by: str | None) -> Described | None:
             f"by={by!r} is a number: groups are those of levels or of true and false, as in "
             f"by='cut({by}, ...)' with breaks from small to large, or by='{by} >= ...'"
         )
-    if not 2 <= levels <= _MOST_GROUPS:
+    if not 2 <= levels <= MAX_GROUPS:
         raise InputError(
-            f"by={by!r} needs a column with 2 to {_MOST_GROUPS} levels in the schema, or of true and false"
+            f"by={by!r} needs a column with 2 to {MAX_GROUPS} levels in the schema, or of true and false"
         )
     return found
 
 
 def _weights(columns: Sequence[Column], shares: Mapping[str, float] | None) -> list[float]:
-    """What each column is given, 1 by default."""
+    """Return the share of each column, 1 by default."""
     names = [column.name for column in columns]
     if shares is not None and not isinstance(shares, Mapping):
         raise InputError("shares= takes a dict of columns and numbers, such as {'age': 2}")
@@ -363,16 +373,16 @@ def _weights(columns: Sequence[Column], shares: Mapping[str, float] | None) -> l
     return [float((shares or {}).get(name, 1.0)) for name in names]
 
 
-def _sheet(
+def _column_set(
     columns: Sequence[Column],
     weights: Sequence[float],
-    panel: Panel,
+    grouping: Grouping,
     known: bool,
     without: str = "",
-) -> Sheet:
+) -> ColumnSet:
     chosen = [j for j, column in enumerate(columns) if column.name != without]
-    return Sheet(
-        panel,
+    return ColumnSet(
+        grouping,
         tuple(columns[j] for j in chosen),
         tuple(1 + j for j in chosen),
         tuple(weights[j] for j in chosen),
@@ -407,5 +417,5 @@ def describe(  # noqa: PLR0913  (a public face)
         raise BudgetError(
             "describe needs a budget: for example budget=dp.ApproxDP(epsilon=1.0, delta=1e-6)"
         )
-    asked = describing(table, schema, budget, by, columns, neighbours, shares, level)
-    return asked.run(ledger, insecure_seed)
+    wanted = describing(table, schema, budget, by, columns, neighbours, shares, level)
+    return wanted.run(ledger, insecure_seed)

@@ -1,14 +1,17 @@
-"""Figures of columns with intervals, from released sums: counts, shares, means, deviations, quartiles.
+"""Figures of columns with intervals, from released sums: counts, shares, means, standard deviations, quartiles.
 
-Everything here is post-processing.  An interval counts the sampling error, as if the records were
-drawn from a larger population, and the privacy noise.
+An interval covers the sampling error, as if the records were drawn from a larger population, and the privacy
+noise.  Counts and shares have Wilson's interval (Wilson, 1927), means and other ratios Fieller's (Fieller, 1954),
+quartiles the values at which an estimating function is not significantly different from 0 (Woodruff, 1952), and
+differences the intervals of Newcombe (1998) and of Zou and Donner (2008); the variance of the noise is added to that
+of sampling in all of them.
 
-| symbol | meaning                                                                    |
-| ------ | -------------------------------------------------------------------------- |
-| U      | what the usable records count together                                     |
-| N      | what all records count together                                            |
-| z      | the normal quantile of the level                                           |
-| D(x)   | (1 - p) records up to x less p records above it: 0 at the quantile of p    |
+| symbol | meaning                                                                                            |
+| ------ | -------------------------------------------------------------------------------------------------- |
+| U      | the usable records, added up by their weights                                                      |
+| N      | all records, added up by their weights                                                             |
+| z      | the normal quantile of the level                                                                   |
+| D(x)   | estimating function of the quantile of p: (1 - p) records up to x less p records above it          |
 """
 
 import math
@@ -22,39 +25,56 @@ from scipy.special import ndtr, ndtri
 from dpinfer.mechanisms.column_sums import QUARTILES, Cuts, Numbers
 from dpinfer.numerics.arrays import Array, Indices
 
-_SURELY = 2.0  # deviations by which what is told exceeds what an interval needs
-_UNEVEN = 0.4  # deviations by which the law within a bin may move an end: 95 % are 93 % at worst
-_NARROW = 0.5  # deviations of D that lie in a bin which is narrow enough
-_LEAST_BINS = 12
-_MOST_BINS = 48
-LONGEST_HISTOGRAM = len(QUARTILES) * (_MOST_BINS + 3) + 7
-"""Bins, at most: the steps of a bracket for each quartile and around three piles, and the last bin."""
-_HARDLY = 0.5  # deviations that an interval has more where a figure is hardly told
-_LIKELY = 2.0  # deviations within which a quartile is looked for more closely
+# Margin, in noise sds, by which the usable records must exceed what an interval inside the public bounds needs.
+# Noise takes 2 sds away with probability Φ(-2) = 2.3 %: a figure that is reported has such an interval in 98 of
+# 100 cases.  The rule looks at the number of usable records alone: judged by its interval, a figure would be
+# reported because noise has favoured it.
+REPORTING_MARGIN = 2.0
+# Bias of D, in its sds, that the distribution within a bin may cause.  A bias b leaves the level P(|Z + b| <= z):
+# of 95 % that is 93.1 % at b = 0.4, and this is the worst case, all observations of a bin at one of its ends.
+WITHIN_BIN_TOLERANCE = 0.4
+# Width of a bin, in sds of D.  The middle of a bin is then within 0.25 sd of D of all its points, less than the
+# tolerance; narrower bins cost noise, as the variance of D grows with the number of bins on each side.
+BIN_WIDTH = 0.5
+# Bins of one quartile in one release.  A bracket of 2 BRACKET_Z sds has 8 bins of BIN_WIDTH, half as many again
+# leave room for a bracket that noise has made too wide; at most six times as many resolve a bracket without noise.
+MIN_BINS = 12
+MAX_BINS = 48
+LONGEST_HISTOGRAM = len(QUARTILES) * (MAX_BINS + 3) + 7
+"""Bins, at most: the edges of a bracket for each quartile and around three heaps, and the last bin."""
+# What is added to z where a figure is hardly reported.  A figure whose expected usable records are just at the
+# threshold is reported for positive noise alone, whose mean is sqrt(2/π) = 0.80 sds: with a bias of 0.80 sds an
+# interval of z + 0.5 sds still has the level 95.1 %, and it has more where the noise is a part of the error.
+MARGINAL_WIDENING = 0.5
+# Half length, in sds of D, of the bracket that the next release looks at more closely: it misses the quartile with
+# probability 2 Φ(-2) = 4.6 %, and one wide bin on each side is there for these.
+BRACKET_Z = 2.0
+# Largest z² times the squared relative error of a variance: the denominator 1 - z² c of its interval (`ratio`) is
+# then at least 1/2, so that the upper end is finite.
+MAX_RELATIVE_VARIANCE = 0.5
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """The cells that a quartile lies between, the first excluded, and into how many bins they are
-    divided to look more closely.
-    """
+    """Cells that a quartile lies between, the first excluded, and the number of bins they are divided into."""
 
     first: int
     last: int
     bins: int
 
-    def steps(self) -> Indices:
-        """The last cells of equal bins, with both ends of the bracket, and of one wide bin beside it
-        on each side: a quartile that lies there, though seldom, is not lost in all that is beyond.
+    def edges(self) -> Indices:
+        """Return the last cells of equal bins in the bracket, and of one wide bin on each side of it.
+
+        A quartile outside of its bracket is so not lost among all values beyond.
         """
-        beside = (self.last - self.first) / 2
+        margin = (self.last - self.first) / 2
         inside = np.linspace(self.first, self.last, self.bins + 1)
-        steps = np.concatenate([[self.first - beside], inside, [self.last + beside]])
-        return np.round(steps).astype(np.intp)
+        edges = np.concatenate([[self.first - margin], inside, [self.last + margin]])
+        return np.round(edges).astype(np.intp)
 
 
 Brackets = list[list[list[Bracket]]]
-"""Of each group, column and quartile."""
+"""One for each group, column and quartile."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +86,10 @@ class Interval:
     high: float
 
     def within(self, low: float, high: float) -> "Interval":
-        """Without what cannot be.
+        """Return the interval cut off at the bounds of the parameter.
 
-        Where noise took the estimate beyond, the interval also reaches from the nearest value that
-        can be as far as it did from the estimate: what is left of it alone would look certain.
+        If noise moved the estimate outside, the interval of an estimate at the bound is included: the rest
+        of the interval alone would look certain.
         """
         estimate = min(max(self.estimate, low), high)
         moved = estimate - self.estimate
@@ -78,12 +98,14 @@ class Interval:
         return Interval(estimate, min(max(first, low), high), min(max(last, low), high))
 
     def scaled(self, factor: float, shift: float = 0.0) -> "Interval":
-        """In other units; the factor is above 0."""
+        """Return the interval in other units; the factor is above 0."""
         return Interval(*(shift + factor * x for x in (self.estimate, self.low, self.high)))
 
     def less(self, other: "Interval", correlation: float = 0.0) -> "Interval":
-        """The difference of two figures, by their intervals (Newcombe, 1998; with a correlation
-        Zou and Donner, 2008).
+        """Return the difference of two figures by their intervals.
+
+        The distances of the ends from the estimates are combined as standard errors are: the square-and-add
+        interval of Newcombe (1998) and, with a correlation of the estimates, of Zou and Donner (2008).
         """
         down = self.estimate - self.low
         up = self.high - self.estimate
@@ -102,36 +124,36 @@ def _side(one: float, other: float, correlation: float) -> float:
 
 
 @dataclass(frozen=True)
-class Quadratic:
-    """A variance that depends on what is estimated: constant + slope m + square m²."""
+class QuadraticVariance:
+    """A variance function of the parameter m: constant + slope m + square m²."""
 
     constant: float
     slope: float = 0.0
     square: float = 0.0
 
-    def plus(self, other: "Quadratic") -> "Quadratic":
-        """Of a sum of independent errors."""
-        return Quadratic(
+    def plus(self, other: "QuadraticVariance") -> "QuadraticVariance":
+        """Return the variance of a sum of independent errors."""
+        return QuadraticVariance(
             self.constant + other.constant,
             self.slope + other.slope,
             self.square + other.square,
         )
 
-    def times(self, factor: float) -> "Quadratic":
-        """A part of it."""
-        return Quadratic(factor * self.constant, factor * self.slope, factor * self.square)
+    def times(self, factor: float) -> "QuadraticVariance":
+        return QuadraticVariance(factor * self.constant, factor * self.slope, factor * self.square)
 
     def at(self, m: float) -> float:
-        """Its value, not below 0."""
+        """Return the variance at m, at least 0."""
         return max(self.constant + self.slope * m + self.square * m**2, 0.0)
 
 
-def ratio(x: float, u: float, variance: Quadratic, z: float) -> Interval:
-    """m = x/u with the m for which x - m u is within z deviations of 0.
+def ratio(x: float, u: float, variance: QuadraticVariance, z: float) -> Interval:
+    """Return x/u with the interval of all m for which x - m u is within z sds of 0.
 
-    It holds for a share (Wilson's interval, where there is no noise), for a mean (Fieller's), and
-    for a count with u = 1.  Infinite where u may be 0.
+    ``variance`` is that of x - m u.  Without noise the interval of a share is Wilson's (1927), that of a mean
+    Fieller's (1954); a count has u = 1.  The interval is infinite where u is not significantly above 0.
     """
+    # (x - m u)² <= z² variance(m) is a m² - 2 b m + c <= 0
     a = u**2 - z**2 * variance.square
     b = x * u + z**2 * variance.slope / 2
     c = x**2 - z**2 * variance.constant
@@ -141,24 +163,24 @@ def ratio(x: float, u: float, variance: Quadratic, z: float) -> Interval:
     return Interval(x / u, (b - root) / a, (b + root) / a)
 
 
-def limited(
+def bounded_ratio(
     x: float,
     u: float,
-    variance: Quadratic,
+    variance: QuadraticVariance,
     z: float,
     ends: tuple[float, float],
     *,
-    surely: bool = True,
+    clear: bool = True,
 ) -> Interval:
-    """`ratio` of what lies between two ``ends``, with an interval that holds it as often there.
+    """Return the `ratio` of a parameter between two ``ends``, with an interval of the same level there.
 
-    However far beyond an end noise took it, an interval reaches as far from the end as if it had
-    been found there: what is left of it alone would look certain.  So what lies within this reach is
-    never missed on that side, and the other side alone may err: it is that of a one-sided interval.
-    A figure that is not told ``surely`` (`well_told`) keeps both sides, and some more.
+    If noise moves an estimate outside of the ends, the interval of an estimate at the end is used: what is
+    left of its own would look certain.  So a parameter within this distance of an end is never missed on
+    that side; only the other side may err, and it is that of a one-sided interval.  A figure that is not
+    ``clear`` (`clearly_reported`) keeps both sides, and some more.
     """
     low, high = ends
-    z = cautious(z, surely=surely)
+    z = widened_z(z, clear=clear)
     found = ratio(x, u, variance, z)
     estimate = min(max(found.estimate, low), high)
     if not math.isfinite(found.low + found.high):
@@ -167,89 +189,92 @@ def limited(
     from_high = ratio(high * u, u, variance, z).low if math.isfinite(high) else math.inf
     first = min(found.low, from_high)
     last = max(found.high, from_low)
-    if surely and from_low <= from_high:  # else nothing is missed on either side
-        alone = ratio(x, u, variance, one_sided(z))
-        first = max(first, min(alone.low, from_low))
-        last = min(last, max(alone.high, from_high))
+    if clear and from_low <= from_high:  # else no parameter is missed on either side
+        one_side = ratio(x, u, variance, one_sided(z))
+        first = max(first, min(one_side.low, from_low))
+        last = min(last, max(one_side.high, from_high))
     return Interval(estimate, min(max(first, low), high), min(max(last, low), high))
 
 
-def well_told(usable: float, noise: float, needed: float) -> bool:
-    """Whether there are clearly more usable records than it takes to tell a figure.
+def clearly_reported(usable: float, noise_sd: float, needed: float) -> bool:
+    """Return whether there are clearly more usable records than it takes to report a figure.
 
-    Where there are hardly enough, it may be told because noise has raised their number, and errs
-    more often on one side.
+    Where there are hardly enough, the figure may be reported because noise has raised their number, and
+    errs more often on one side.
     """
-    return usable - _SURELY * noise > needed
+    return usable - REPORTING_MARGIN * noise_sd > needed
 
 
-def cautious(z: float, *, surely: bool) -> float:
-    """The quantile of the level; more where a figure is not told ``surely``."""
-    return z if surely else z + _HARDLY
+def widened_z(z: float, *, clear: bool) -> float:
+    """Return the quantile of the level, and more where a figure is not clearly reported."""
+    return z if clear else z + MARGINAL_WIDENING
 
 
 def one_sided(z: float) -> float:
-    """The normal quantile of an interval that may err on one side only, and there twice as often."""
+    """Return the normal quantile of an interval that errs on one side only, and there twice as often."""
     return -float(ndtri(2 * ndtr(-z)))
 
 
 @dataclass(frozen=True)
-class Told:
-    """A sampling variance as released sums tell it, with the deviation of its noise; ``beside`` is the
-    variance of what else is added to the figure, the privacy noise.
+class NoisyVariance:
+    """A sampling variance that was released, with the sd of its noise.
+
+    ``privacy_variance`` is the variance of the privacy noise of the figure itself, which is added to it.
     """
 
     variance: float
-    noise: float
-    beside: float
+    noise_sd: float
+    privacy_variance: float
 
     def safe(self, z: float) -> float:
-        """So much that an interval of z deviations holds as often as with the variance itself.
+        """Return an upper estimate with which an interval of z sds keeps its level on average.
 
-        The level of an interval is a concave function of its variance v = variance + beside, with the
-        second derivative -(z² + 1)/2 times the first over v: so its mean over the noise is kept by
-        (z² + 1)/4 noise²/v more.  Where noise hides v that would be too much: it is one deviation at
-        most.
+        The level of an interval is a concave function of its variance v = variance + privacy_variance; its
+        second derivative is -(z² + 1)/(2 v) times the first.  By a Taylor expansion its mean over the noise
+        is kept by adding (z² + 1)/4 noise_sd²/v.  Where noise dominates v the expansion fails and would add
+        too much: at most one noise sd is added.
         """
-        least = max(self.variance, 0.0)
-        whole = least + self.beside
-        added = self.noise
-        if whole > 0:
-            added = min(added, (z**2 + 1) / 4 * self.noise**2 / whole)
-        return least + added
+        variance = max(self.variance, 0.0)
+        total = variance + self.privacy_variance
+        added = self.noise_sd
+        if total > 0:
+            added = min(added, (z**2 + 1) / 4 * self.noise_sd**2 / total)
+        return variance + added
 
-    def part_of(self, most: float, z: float) -> float:
-        """The part, from 0 to 1, that it has of ``most``: what it would be if all that a unit adds
-        were alike, which is the most that it can be.
+    def fraction_of(self, upper: float, z: float) -> float:
+        """Return the variance as a fraction, from 0 to 1, of its upper bound.
+
+        The bound is attained where all contributions of a unit are equal.
         """
-        if not most > 0:
+        if not upper > 0:
             return 1.0
-        return min(self.safe(z) / most, 1.0)
+        return min(self.safe(z) / upper, 1.0)
 
 
-def binomial(total: float) -> Quadratic:
-    """The variance of a count C of ``total`` records: C (1 - C/total)."""
-    return Quadratic(0.0, 1.0, -1 / total if total > 0 else 0.0)
+def binomial(total: float) -> QuadraticVariance:
+    """Return the variance of a count C of ``total`` records: C (1 - C/total)."""
+    return QuadraticVariance(0.0, 1.0, -1 / total if total > 0 else 0.0)
 
 
 @dataclass(frozen=True)
-class Moments:
-    """The released sums of one number in one group, with the deviations of their noise.
+class NumberMoments:
+    """The released sums of one number in one group, with the sds of their noise.
 
-    ``squares`` has the sums of w², w a and a² over units, where rows are not alike; ``spread`` those
-    of y² and y w, y the scaled square of the distance from ``centre``.  The deviations of their
-    noise are ``noise_of_squares`` and ``noise_of_spread``.
+    Of the scaled numbers t, ``total`` and ``square`` are the sums of t and t²; ``noise_sd`` has those of
+    ``usable``, ``total`` and ``square``.  Where observations have unequal weights ``squares`` has the sums of
+    w², w a and a² over units, a the sum of w t of a unit.  ``distance_squares`` has those of y² and y w, y the
+    scaled squared distance from ``centre``.
     """
 
     usable: float
     total: float
     square: float
-    noise: tuple[float, float, float]
+    noise_sd: tuple[float, float, float]
     centre: float
     squares: tuple[float, float, float] | None = None
-    spread: tuple[float, float] | None = None
-    noise_of_squares: float = 0.0
-    noise_of_spread: float = 0.0
+    distance_squares: tuple[float, float] | None = None
+    squares_noise_sd: float = 0.0
+    distances_noise_sd: float = 0.0
 
     @property
     def middle(self) -> float:
@@ -258,184 +283,193 @@ class Moments:
 
     @property
     def variance(self) -> float:
-        """Of the numbers; noise may take it below 0."""
+        """The variance of the numbers; noise may take it below 0."""
         return self.square / self.usable - self.middle**2
 
-    def _errors(self, z: float) -> Quadratic:
-        """The variance of the total less m times the usable records, by m."""
-        of_usable, of_total, _ = self.noise
-        noise = Quadratic(of_total**2, 0.0, of_usable**2)
-        # noise must not make a variance below 0
-        least = self.total**2 / self.usable
-        alike = Quadratic(max(self.square, least), -2 * self.total, self.usable)
+    def _errors(self, z: float) -> QuadraticVariance:
+        """Return the variance of total - m usable, as a function of the mean m."""
+        of_usable, of_total, _ = self.noise_sd
+        noise = QuadraticVariance(of_total**2, 0.0, of_usable**2)
+        # Σ (t - m)² = square - 2 m total + m² usable; by Cauchy and Schwarz square is at least total²/usable,
+        # and noise must not make a variance below 0
+        square = max(self.square, self.total**2 / self.usable)
+        sampling = QuadraticVariance(square, -2 * self.total, self.usable)
         if self.squares is None:
-            return alike.plus(noise)
+            return sampling.plus(noise)
+        # Σ (a - m w)² over units, which is at most the sum above: it is a fraction of that
         m = self.middle
         ww, wa, aa = self.squares
-        of_squares = self.noise_of_squares * math.sqrt(1 + 4 * m**2 + m**4)
-        told = Told(aa - 2 * m * wa + m**2 * ww, of_squares, noise.at(m))
-        return alike.times(told.part_of(alike.at(m), z)).plus(noise)
+        of_squares = self.squares_noise_sd * math.sqrt(1 + 4 * m**2 + m**4)
+        by_unit = NoisyVariance(aa - 2 * m * wa + m**2 * ww, of_squares, noise.at(m))
+        return sampling.times(by_unit.fraction_of(sampling.at(m), z)).plus(noise)
 
     def mean(self, z: float) -> Interval:
-        """The mean with its interval."""
-        surely = self._mean_surely(z)
+        """Return the mean with its interval."""
+        clear = self._mean_is_clear(z)
         errors = self._errors(z)
-        return limited(self.total, self.usable, errors, z, (-1.0, 1.0), surely=surely)
+        return bounded_ratio(self.total, self.usable, errors, z, (-1.0, 1.0), clear=clear)
 
-    def mean_freely(self, z: float) -> Interval:
-        """The same as if it had no bounds, for differences."""
-        wide = cautious(z, surely=self._mean_surely(z))
+    def unbounded_mean(self, z: float) -> Interval:
+        """Return the mean with its interval as if it had no bounds, for differences."""
+        wide = widened_z(z, clear=self._mean_is_clear(z))
         return ratio(self.total, self.usable, self._errors(z), wide)
 
-    def deviation(self, z: float) -> Interval:
-        """The standard deviation; the lower end is 0 where noise hides it."""
+    def sd(self, z: float) -> Interval:
+        """Return the standard deviation; its lower end is 0 where noise hides it."""
         variance = self.variance
         noise = self._noise_of_variance()
         sampling = self._sampling_of_variance(noise).safe(z)
-        # The sampling error of a variance is in proportion to it, as far as it is clear of the
-        # noise.  The limit keeps the upper end finite.
-        clear = 0.0
+        # The sampling error of a variance is proportional to the variance, as far as noise does not hide it:
+        # so the interval has a part of its length in proportion to the parameter.
+        relative = 0.0
         if sampling > 0:
-            clear = min(sampling / (variance**2 + noise), 0.5 / z**2)
-        errors = Quadratic(noise + sampling - clear * variance**2, 0.0, clear)
-        surely = well_told(self.usable, self.noise[0], self._needed_by_deviation(z))
-        found = limited(variance, 1.0, errors, z, (0.0, 1.0), surely=surely)
-        return Interval(*(math.sqrt(x) for x in (found.estimate, found.low, found.high)))
+            relative = min(sampling / (variance**2 + noise), MAX_RELATIVE_VARIANCE / z**2)
+        errors = QuadraticVariance(noise + sampling - relative * variance**2, 0.0, relative)
+        clear = clearly_reported(self.usable, self.noise_sd[0], self._needed_by_sd(z))
+        interval = bounded_ratio(variance, 1.0, errors, z, (0.0, 1.0), clear=clear)
+        return Interval(*(math.sqrt(x) for x in (interval.estimate, interval.low, interval.high)))
 
     def _noise_of_variance(self) -> float:
-        of_usable, of_total, of_square = self.noise
+        """Return the noise variance of the variance, by the delta method."""
+        of_usable, of_total, of_square = self.noise_sd
+        # derivatives of square/usable - (total/usable)², times usable
         slopes = (self.middle**2 - self.variance, -2 * self.middle, 1.0)
-        parts = zip(slopes, (of_usable, of_total, of_square), strict=True)
-        return sum((slope * noise / self.usable) ** 2 for slope, noise in parts)
+        terms = zip(slopes, (of_usable, of_total, of_square), strict=True)
+        return sum((slope * noise / self.usable) ** 2 for slope, noise in terms)
 
-    def _sampling_of_variance(self, beside: float) -> Told:
-        """That of the sum of squared distances less their mean times the usable records."""
-        assert self.spread is not None
+    def _sampling_of_variance(self, privacy_variance: float) -> NoisyVariance:
+        """Return the sampling variance of the variance: Σ (Y - v W)² over units, v the variance."""
+        assert self.distance_squares is not None
         farthest = (1 + abs(self.centre)) ** 2
         mean = max(self.variance, 0.0) / farthest
-        yy, yw = self.spread
+        yy, yw = self.distance_squares
         ww = self.usable if self.squares is None else self.squares[0]
-        found = yy - 2 * mean * yw + mean**2 * ww
-        noise = self.noise_of_spread * math.sqrt(1 + 4 * mean**2)
+        scaled = yy - 2 * mean * yw + mean**2 * ww
+        noise = self.distances_noise_sd * math.sqrt(1 + 4 * mean**2)
         unit = (farthest / self.usable) ** 2
-        return Told(found * unit, noise * unit, beside)
+        return NoisyVariance(scaled * unit, noise * unit, privacy_variance)
 
-    def mean_told(self, z: float) -> bool:
-        """Whether the noise leaves more of the mean than its bounds.  It is judged by the usable
-        records alone: judged by the interval, what is printed would be what noise has favoured.
+    def mean_is_reported(self, z: float) -> bool:
+        """Return whether the noise leaves more of the mean than its bounds, by the usable records alone.
+
+        Judged by its interval, the mean would be reported because noise has favoured it.
         """
         return self.usable > self._needed_by_mean(z)
 
-    def deviation_told(self, z: float) -> bool:
-        """The same of the deviation: a variance lies between 0 and 1."""
-        return self.usable > self._needed_by_deviation(z)
+    def sd_is_reported(self, z: float) -> bool:
+        """Return the same of the standard deviation."""
+        return self.usable > self._needed_by_sd(z)
 
-    def _mean_surely(self, z: float) -> bool:
-        return well_told(self.usable, self.noise[0], self._needed_by_mean(z))
+    def _mean_is_clear(self, z: float) -> bool:
+        return clearly_reported(self.usable, self.noise_sd[0], self._needed_by_mean(z))
 
     def _needed_by_mean(self, z: float) -> float:
-        of_usable, of_total, _ = self.noise
-        return (z + _SURELY) * math.hypot(of_usable, of_total)
+        of_usable, of_total, _ = self.noise_sd
+        # |x - m u| has at most this noise sd, for |m| <= 1
+        return (z + REPORTING_MARGIN) * math.hypot(of_usable, of_total)
 
-    def _needed_by_deviation(self, z: float) -> float:
-        of_usable, of_total, of_square = self.noise
+    def _needed_by_sd(self, z: float) -> float:
+        of_usable, of_total, of_square = self.noise_sd
+        # the noise sd of a variance, times usable; an interval with half length 1/2 has all of [0, 1]
         return 2 * z * math.hypot(of_usable, 2 * of_total, of_square)
 
 
 @dataclass(frozen=True, eq=False)
 class Histogram:
-    """The bins of one number in one group: released counts, and the cells that they end with.
+    """The released counts of the bins of one number in one group, and the last cell of each bin.
 
-    Cell c ends at ``low`` + c ``width``; ``last`` is that of the upper bound.
+    Cell c ends at ``low`` + c ``width``; ``last`` is the cell of the upper bound.
     """
 
-    steps: Indices
+    edges: Indices
     counts: Array
     low: float
     high: float
     width: float
     last: int
-    whole: bool
+    is_integer: bool
 
     @classmethod
     def of(
         cls, counts: Array, cuts: Cuts, numbers: Numbers, group: int, column: int
     ) -> "Histogram":
-        """That of one column in one group."""
-        steps = cuts.steps[group][column]
+        """Return the histogram of one column in one group."""
+        edges = cuts.edges[group][column]
         return cls(
-            steps,
-            counts[: len(steps) + 1],
+            edges,
+            counts[: len(edges) + 1],
             float(numbers.low[column]),
             float(numbers.high[column]),
             float(numbers.width[column]),
             int(numbers.last[column]),
-            bool(numbers.whole[column]),
+            bool(numbers.is_integer[column]),
         )
 
-    def balance(self, p: float) -> Array:
-        """D at every step: it never goes down, as noise alone does."""
+    def estimating_function(self, p: float) -> Array:
+        """Return D at every edge, by isotonic regression, as D never decreases but for the noise."""
         below = np.cumsum(self.counts)
-        found = np.asarray(below[:-1] - p * below[-1])
-        if not len(found):
-            return found
-        return np.asarray(isotonic_regression(found).x)
+        values = np.asarray(below[:-1] - p * below[-1])
+        if not len(values):
+            return values
+        return np.asarray(isotonic_regression(values).x)
 
     def noise(self, p: float) -> Array:
-        """Its variance at every step, over that of one count."""
+        """Return the noise variance of D at every edge, over that of one count."""
         below = np.arange(1, len(self.counts))
         return np.asarray((1 - p) ** 2 * below + p**2 * (len(self.counts) - below))
 
-    def told(self, p: float, usable: float, variance: Array, z: float) -> bool:
-        """Whether both ends of an interval can be told from the bounds: D is far from 0 at both,
-        almost surely, by the number of usable records, which other noise is in.
+    def is_reported(self, p: float, usable: float, variance: Array, z: float) -> bool:
+        """Return whether both ends of an interval lie inside the public bounds, almost surely.
+
+        D is p U or (1 - p) U below 0 or above it at the bounds.  U is that of the moments, which has other
+        noise than the histogram.
         """
         if not len(variance):
             return True
-        far = (z + _SURELY) * np.sqrt(variance)
+        far = (z + REPORTING_MARGIN) * np.sqrt(variance)
         return bool(p * usable > far[0] and (1 - p) * usable > far[-1])
 
-    def bracket(self, p: float, variance: Array, z: float, least: int = _LEAST_BINS) -> Bracket:
-        """Where the quantile of p lies: D is z deviations from 0 at both ends.
+    def bracket(self, p: float, variance: Array, z: float, min_bins: int = MIN_BINS) -> Bracket:
+        """Return where the quantile of p lies: D is z sds from 0 at both ends.
 
-        Bins are as many as it takes to be narrow beside the error of D, and ``least`` at least: each
-        has noise of its own.
+        Bins are as many as it takes for each to be narrow beside the error of D, and no more, as each has
+        noise of its own; ``min_bins`` at least.
         """
-        balance = self.balance(p)
-        deviation = np.sqrt(variance)
-        beyond = np.flatnonzero(balance > z * deviation)
-        upper = int(beyond[0]) if len(beyond) else len(balance)
-        before = np.flatnonzero(balance[:upper] < -z * deviation[:upper])
+        values = self.estimating_function(p)
+        sd = np.sqrt(variance)
+        beyond = np.flatnonzero(values > z * sd)
+        upper = int(beyond[0]) if len(beyond) else len(values)
+        before = np.flatnonzero(values[:upper] < -z * sd[:upper])
         lower = int(before[-1]) if len(before) else -1
-        first = int(self.steps[lower]) if lower >= 0 else -1
-        last = int(self.steps[upper]) if upper < len(balance) else self.last
+        first = int(self.edges[lower]) if lower >= 0 else -1
+        last = int(self.edges[upper]) if upper < len(values) else self.last
         inside = float(self.counts[lower + 1 : upper + 1].sum())
-        narrow = _NARROW * float(deviation.max(initial=0.0))
-        bins = _MOST_BINS
-        if inside < narrow * _MOST_BINS:
-            bins = max(math.ceil(inside / narrow), least)
+        narrow = BIN_WIDTH * float(sd.max(initial=0.0))
+        bins = MAX_BINS
+        if inside < narrow * MAX_BINS:
+            bins = max(math.ceil(inside / narrow), min_bins)
         return Bracket(first, last, bins)
 
     def ends(self, first: int, last: int) -> tuple[float, float]:
-        """The values that lie in the cells after ``first`` up to ``last``."""
+        """Return the range of the values in the cells after ``first`` up to ``last``."""
         low = self.low + max(first, 0) * self.width
-        if self.whole and first >= 0:
+        if self.is_integer and first >= 0:
             low += 1.0
         return min(low, self.high), min(self.low + last * self.width, self.high)
 
     def quantile(self, p: float, variance: Array, z: float) -> Interval:
-        """The quantile of p with its interval: the x for which D(x) may be within z deviations of 0.
+        """Return the quantile of p with its interval: all x for which D(x) is within z sds of 0.
 
-        Within a bin D is taken to go up in proportion, but where it may be more than ``_UNEVEN``
-        deviations from that: people may all be at one place of a bin.  There D is the most that it
-        may be, or the least, but for so many deviations.  So whatever the law within bins is, the
-        level is missed by no more than these can do, and by nothing where it is even.
+        Within a bin D is interpolated linearly.  Observations may all be at one value of a bin, so where D may
+        differ from that by more than ``WITHIN_BIN_TOLERANCE`` sds, the whole bin is included but for so many
+        sds.  Whatever the distribution within bins is, the level is missed by no more than this bias can
+        do, and by nothing where it is uniform.
         """
         bins = self._bins(p, variance)
         low = self._value(*bins.first(z))
         high = self._value(*bins.last(z))
         estimate = self._value(*bins.zero())
-        if self.whole:  # only a number that occurs is one
+        if self.is_integer:  # a quantile is a number that occurs
             low = math.ceil(low)
             high = math.floor(high)
             estimate = round(estimate)
@@ -443,106 +477,107 @@ class Histogram:
 
     def _bins(self, p: float, variance: Array) -> "_Bins":
         total = float(self.counts.sum())
-        balance = self.balance(p)
-        deviation = np.sqrt(variance)
-        ends = np.concatenate([[-p * total], balance, [(1 - p) * total]])
+        sd = np.sqrt(variance)
+        ends = np.concatenate([[-p * total], self.estimating_function(p), [(1 - p) * total]])
         ends = np.maximum.accumulate(ends)
-        both = np.concatenate([deviation[:1], deviation, deviation[-1:]])
+        both = np.concatenate([sd[:1], sd, sd[-1:]])
         if not len(both):
             both = np.zeros(2)
         return _Bins(ends[:-1], ends[1:], np.maximum(both[:-1], both[1:]))
 
-    def _value(self, place: int, part: float) -> float:
-        """So far within a bin; a whole number has the room of 1 around it."""
-        first = int(self.steps[place - 1]) if place else -1
-        last = int(self.steps[place]) if place < len(self.steps) else self.last
+    def _value(self, index: int, fraction: float) -> float:
+        """Return the value at a fraction of a bin; an integer has the range of 1 around it."""
+        first = int(self.edges[index - 1]) if index else -1
+        last = int(self.edges[index]) if index < len(self.edges) else self.last
         left, right = self.ends(first, last)
-        if self.whole:
+        if self.is_integer:
             left -= 0.5
             right += 0.5
-        return left + part * (right - left)
+        return left + fraction * (right - left)
 
 
 @dataclass(frozen=True, eq=False)
 class _Bins:
-    """D before and after each bin, and the deviation of its error there."""
+    """D before and after each bin, and the sd of its error there."""
 
     before: Array
     after: Array
-    deviation: Array
+    sd: Array
 
     def first(self, z: float) -> tuple[int, float]:
-        """The bin, and how far within it, from where on D may be -z deviations."""
-        far = z * self.deviation
-        place = int(np.argmax(self.after >= -far))
-        room = float(self.after[place] + far[place])
-        return place, 1 - self._part(place, room)
+        """Return the bin, and the fraction of it, from which on D may be -z sds."""
+        far = z * self.sd
+        index = int(np.argmax(self.after >= -far))
+        room = float(self.after[index] + far[index])
+        return index, 1 - self._fraction(index, room)
 
     def last(self, z: float) -> tuple[int, float]:
-        """The bin, and how far within it, up to where D may be z deviations."""
-        far = z * self.deviation
-        place = len(far) - 1 - int(np.argmax((self.before <= far)[::-1]))
-        room = float(far[place] - self.before[place])
-        return place, self._part(place, room)
+        """Return the bin, and the fraction of it, up to which D may be z sds."""
+        far = z * self.sd
+        index = len(far) - 1 - int(np.argmax((self.before <= far)[::-1]))
+        room = float(far[index] - self.before[index])
+        return index, self._fraction(index, room)
 
-    def _part(self, place: int, room: float) -> float:
-        """The part of a bin that is reached with so much of D."""
-        count = float(self.after[place] - self.before[place])
-        if room >= min(_UNEVEN * float(self.deviation[place]), count):
+    def _fraction(self, index: int, room: float) -> float:
+        """Return the fraction of a bin in which D changes by ``room``."""
+        count = float(self.after[index] - self.before[index])
+        if room >= min(WITHIN_BIN_TOLERANCE * float(self.sd[index]), count):
             return 1.0
         return max(room, 0.0) / count
 
     def zero(self) -> tuple[int, float]:
-        """Where D is 0."""
-        place = int(np.argmax(self.after >= 0))
-        count = float(self.after[place] - self.before[place])
-        return place, min(max(-float(self.before[place]) / count, 0.0), 1.0) if count > 0 else 0.5
+        """Return the bin, and the fraction of it, where D is 0."""
+        index = int(np.argmax(self.after >= 0))
+        count = float(self.after[index] - self.before[index])
+        if not count > 0:
+            return index, 0.5
+        return index, min(max(-float(self.before[index]) / count, 0.0), 1.0)
 
 
 def first_cuts(numbers: Numbers, groups: int) -> Cuts:
-    """Equal bins on the public ranges."""
-    whole_range = [[Bracket(-1, last, _MOST_BINS)] for last in numbers.last.tolist()]
-    return closer_cuts([whole_range] * groups, numbers)
+    """Return equal bins on the public ranges."""
+    ranges = [[Bracket(-1, last, MAX_BINS)] for last in numbers.last.tolist()]
+    return closer_cuts([ranges] * groups, numbers)
 
 
 def closer_cuts(brackets: Brackets, numbers: Numbers) -> Cuts:
-    """The bins of brackets, of each group, column and quartile, and what lies outside of all."""
-    steps = []
+    """Return the bins of all brackets of each group and column, and of what lies outside of them."""
+    edges = []
     for columns in brackets:
         of_group = []
-        for several, last, piles in zip(columns, numbers.last, _piles(numbers), strict=True):
-            one = np.unique(np.concatenate([*(bracket.steps() for bracket in several), piles]))
-            # the last bin of all needs no step
+        for several, last, heaps in zip(
+            columns, numbers.last, _heaping_edges(numbers), strict=True
+        ):
+            one = np.unique(np.concatenate([*(bracket.edges() for bracket in several), heaps]))
+            # the last bin of all needs no edge
             of_group.append(one[(one >= 0) & (one < last)])
-        steps.append(of_group)
-    return Cuts(steps)
+        edges.append(of_group)
+    return Cuts(edges)
 
 
-def _piles(numbers: Numbers) -> list[Indices]:
-    """Steps around the cells that people pile up in: those of the bounds, where values are clipped
-    to, and of 0.
-    """
+def _heaping_edges(numbers: Numbers) -> list[Indices]:
+    """Return edges around the cells where observations heap: the bounds, where values are clipped, and 0."""
     zero = numbers.cells(np.clip(np.zeros(len(numbers.low)), numbers.low, numbers.high))
     cells = np.column_stack([zero, np.zeros_like(zero), numbers.last])
     return [np.concatenate([mine - 1, mine]) for mine in cells]
 
 
-def brackets_of(histograms: Sequence[Sequence[Histogram]], noise: Array) -> Brackets:
-    """Where to look more closely: within a few deviations of each quartile, by the noise of a count
-    per column and what plain sampling adds.
+def brackets_of(histograms: Sequence[Sequence[Histogram]], noise_sd: Array) -> Brackets:
+    """Return where to look more closely: within BRACKET_Z sds of each quartile.
+
+    ``noise_sd`` is that of a count, per column; the variance of simple random sampling is added.
     """
-    found: Brackets = []
+    brackets: Brackets = []
     for columns in histograms:
         of_group = []
-        for one, deviation in zip(columns, noise.tolist(), strict=True):
+        for one, sd in zip(columns, noise_sd.tolist(), strict=True):
             usable = max(float(one.counts.sum()), 0.0)
-            variances = [deviation**2 * one.noise(p) + usable * p * (1 - p) for p in QUARTILES]
-            least = _LEAST_BINS if deviation > 0 else _MOST_BINS
+            min_bins = MIN_BINS if sd > 0 else MAX_BINS
             of_group.append(
                 [
-                    one.bracket(p, variance, _LIKELY, least)
-                    for p, variance in zip(QUARTILES, variances, strict=True)
+                    one.bracket(p, sd**2 * one.noise(p) + usable * p * (1 - p), BRACKET_Z, min_bins)
+                    for p in QUARTILES
                 ]
             )
-        found.append(of_group)
-    return found
+        brackets.append(of_group)
+    return brackets

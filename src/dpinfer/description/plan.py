@@ -1,10 +1,11 @@
 """How the budget of a description is shared among its columns, and what is released of them.
 
 1. counts and moments   counts of levels, sums of numbers and squares, equal bins on the public ranges
-2. quartiles            two rounds of histograms, each with finer bins around the quartiles that the last has seen
-3. with the last        what the sampling errors of deviations, and of people's quartiles, rest on
+2. quartiles            two rounds of histograms, each with finer bins around the quartiles of the last
+3. with the last        sums from which the sampling variance of standard deviations is estimated and, where
+                        observations have unequal weights, that of quartiles
 
-Every column has its share of the budget, in every release, as if it were described alone with it.
+Every column has its share of the cost in every release, as if it were described alone with that share.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +16,8 @@ import numpy as np
 
 from dpinfer.description.intervals import LONGEST_HISTOGRAM
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.mechanisms.column_sums import QUARTILES, Levels, Numbers, Panel
-from dpinfer.mechanisms.sums import USUAL_RECORDS, in_floats
+from dpinfer.mechanisms.column_sums import QUARTILES, Grouping, Levels, Numbers
+from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.accountant import largest_factor
@@ -32,33 +33,39 @@ LEVEL_SQUARES = "level squares"
 MOMENTS = "moments"
 MOMENT_SQUARES = "moment squares"
 BINS = "bins"
-SPREADS = "spreads"
+DISTANCE_SQUARES = "distance squares"
 
-_ALIKE: tuple[Mapping[str, float], ...] = (
+# Shares of the cost of a column of numbers, for each query of each release: where every record has weight 1,
+# and where weights differ, as with several rows per unit.
+_SHARES_EQUAL_WEIGHTS: tuple[Mapping[str, float], ...] = (
     {MOMENTS: 0.42, BINS: 0.07},
     {BINS: 0.13},
-    {BINS: 0.34, SPREADS: 0.04},
+    {BINS: 0.34, DISTANCE_SQUARES: 0.04},
 )
-"""What a number spends on each part of each release where every record counts 1."""
-_UNLIKE: tuple[Mapping[str, float], ...] = (
+_SHARES_UNEQUAL_WEIGHTS: tuple[Mapping[str, float], ...] = (
     {MOMENTS: 0.36, MOMENT_SQUARES: 0.08, BINS: 0.07},
     {BINS: 0.13},
-    {BINS: 0.28, SPREADS: 0.08},
+    {BINS: 0.28, DISTANCE_SQUARES: 0.08},
 )
-"""The same for people with several rows, and with weights."""
-_SQUARES = 0.2  # of the share of a column with levels, where records are not alike
-_TOTAL = 0.25  # of the share of a column: the number of records, where it is not public
-_ROUNDED = 1e-9  # of ρ
-_WHOLE = ("integer", "date")
+# Share of a column of levels that goes to its squares, where weights differ.
+_LEVEL_SQUARES_SHARE = 0.2
+# Cost of the number of all records, where it is not public, over that of a column.
+_TOTAL_SHARE = 0.25
+# Part of ρ that the search for the largest scale of an (ε, δ) budget starts below.
+_ROUNDED = 1e-9
+_INTEGER_KINDS = ("integer", "date")
 
 
 @dataclass(frozen=True)
-class Sheet:
-    """The columns that are described for one panel: all records together, or by group."""
+class ColumnSet:
+    """Columns that are described with one grouping: all records together, or by the levels of a column.
 
-    panel: Panel
+    ``positions`` are those of the columns in a row, ``weights`` their shares of the cost in any unit.
+    """
+
+    grouping: Grouping
     columns: tuple[Column, ...]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     weights: tuple[float, ...]
     total_known: bool
 
@@ -67,72 +74,66 @@ class Sheet:
 
     @property
     def level_columns(self) -> list[Column]:
-        """Those with levels."""
         return [self.columns[j] for j in self._chosen(levels=True)]
 
     @property
     def number_columns(self) -> list[Column]:
-        """Those with numbers."""
         return [self.columns[j] for j in self._chosen(levels=False)]
 
     @property
     def levels(self) -> Levels:
-        """Their places in a row."""
         chosen = self._chosen(levels=True)
         return Levels(
-            np.array([self.places[j] for j in chosen], dtype=np.intp),
+            np.array([self.positions[j] for j in chosen], dtype=np.intp),
             np.array([len(levels_of(self.columns[j])) for j in chosen], dtype=np.intp),
         )
 
     @property
     def counts_all(self) -> bool:
-        """Whether all records are counted, for the numbers that are missing."""
+        """Whether all records are counted: their number is needed for the missing values of numbers."""
         return not self.total_known and bool(self.number_columns)
 
     @property
     def counted(self) -> Levels:
-        """What is counted: levels, and all records where their number is not public."""
+        """The columns of counts: levels, and all records where their number is not public."""
         levels = self.levels
         if not self.counts_all:
             return levels
-        return Levels(np.append(levels.places, 0), np.append(levels.sizes, 0))
+        return Levels(np.append(levels.positions, 0), np.append(levels.sizes, 0))
 
     @cached_property
     def numbers(self) -> Numbers:
-        """The numbers, with their bounds."""
         chosen = self._chosen(levels=False)
         columns = [self.columns[j] for j in chosen]
         return Numbers(
-            np.array([self.places[j] for j in chosen], dtype=np.intp),
+            np.array([self.positions[j] for j in chosen], dtype=np.intp),
             np.array([number_of(column).low for column in columns]),
             np.array([number_of(column).high for column in columns]),
-            np.array([number_of(column).kind in _WHOLE for column in columns], dtype=bool),
+            np.array([number_of(column).kind in _INTEGER_KINDS for column in columns], dtype=bool),
         )
 
-    def length(self, *, alike: bool) -> int:
-        """Numbers in one release, at most."""
-        groups = self.panel.groups
+    def length(self, *, equal_weights: bool) -> int:
+        """Return the largest number of values in one release."""
+        groups = self.grouping.groups
         sizes = self.counted.sizes
         counts = groups * (sizes + 1)
         of_number = groups * (3 + LONGEST_HISTOGRAM + 2 * (1 + len(QUARTILES)))
         length = int(counts.sum()) + len(self.number_columns) * of_number
-        if alike:
+        if equal_weights:
             return length
         level_squares = groups**2 * (2 * sizes + 1)
         moment_squares = 4 * groups**2
         return length + int(level_squares.sum()) + len(self.number_columns) * moment_squares
 
     def level_weights(self) -> Array:
-        """What is spent on each column with levels."""
         return np.array([self.weights[j] for j in self._chosen(levels=True)])
 
     def number_weights(self) -> Array:
-        """What is spent on each number."""
         return np.array([self.weights[j] for j in self._chosen(levels=False)])
 
 
 def number_of(column: Column) -> Number:
-    """A column without levels, as a number with its bounds."""
+    """Return a column without levels as a number with its bounds."""
     if isinstance(column, Outcome):
         assert column.low is not None
         assert column.high is not None
@@ -142,27 +143,29 @@ def number_of(column: Column) -> Number:
 
 
 @dataclass(frozen=True)
-class Slot:
-    """One part of a release: its kind, its sheet, and what is spent on each of its columns, of 1 in
-    the whole description.
+class ReleasePart:
+    """A query of a release: its kind, the index of its column set, and the share of each of its columns.
+
+    The shares of a description add up to 1.
     """
 
     kind: str
-    sheet: int
+    column_set: int
     shares: Array
 
 
 @dataclass(frozen=True)
 class DescriptionPlan:
-    """A budget, and the sheets it is shared among; ``alike`` says that every record counts 1, and
-    ``records`` how many rows there are at most.
+    """How the budget of a description is shared among column sets.
+
+    ``equal_weights`` says that every record has weight 1; ``records`` is the largest number of rows.
     """
 
     budget: Budget
-    sheets: tuple[Sheet, ...]
+    column_sets: tuple[ColumnSet, ...]
     neighbours: Neighbours
-    alike: bool
-    records: int = USUAL_RECORDS
+    equal_weights: bool
+    records: int = DEFAULT_MAX_RECORDS
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, PureDP | ZCDP | ApproxDP | NoPrivacy):
@@ -172,59 +175,68 @@ class DescriptionPlan:
 
     @property
     def pure(self) -> bool:
-        """Whether ε is shared, and not ρ."""
+        """Whether ε is shared, rather than ρ."""
         return isinstance(self.budget, PureDP)
 
-    def slots(self) -> list[list[Slot]]:
-        """The parts of each release; releases without any are left out."""
-        whole = sum(
-            sum(sheet.weights) + (_TOTAL * max(sheet.weights) if sheet.counts_all else 0.0)
-            for sheet in self.sheets
+    def parts(self) -> list[list[ReleasePart]]:
+        """Return the parts of each release that has any."""
+        total = sum(
+            sum(column_set.weights)
+            + (_TOTAL_SHARE * max(column_set.weights) if column_set.counts_all else 0.0)
+            for column_set in self.column_sets
         )
-        stages: list[list[Slot]] = [[] for _ in STEPS]
-        for place, sheet in enumerate(self.sheets):
-            stages[0] += self._of_levels(place, sheet, whole)
-            if not sheet.number_columns:
+        stages: list[list[ReleasePart]] = [[] for _ in STEPS]
+        for index, column_set in enumerate(self.column_sets):
+            stages[0] += self._of_levels(index, column_set, total)
+            if not column_set.number_columns:
                 continue
-            weights = sheet.number_weights() / whole
-            for stage, parts in zip(stages, _ALIKE if self.alike else _UNLIKE, strict=True):
-                stage += [Slot(kind, place, part * weights) for kind, part in parts.items()]
+            weights = column_set.number_weights() / total
+            for stage, shares in zip(stages, self._shares, strict=True):
+                stage += [
+                    ReleasePart(kind, index, share * weights) for kind, share in shares.items()
+                ]
         return [stage for stage in stages if stage]
 
-    def _of_levels(self, place: int, sheet: Sheet, whole: float) -> list[Slot]:
-        weights = sheet.level_weights() / whole
-        slots = []
+    @property
+    def _shares(self) -> tuple[Mapping[str, float], ...]:
+        return _SHARES_EQUAL_WEIGHTS if self.equal_weights else _SHARES_UNEQUAL_WEIGHTS
+
+    def _of_levels(self, index: int, column_set: ColumnSet, total: float) -> list[ReleasePart]:
+        weights = column_set.level_weights() / total
+        parts = []
         counts = weights
-        if not self.alike and len(weights):
-            slots.append(Slot(LEVEL_SQUARES, place, _SQUARES * weights))
-            counts = (1 - _SQUARES) * weights
-        if sheet.counts_all:
-            counts = np.append(counts, _TOTAL * max(sheet.weights) / whole)
+        if not self.equal_weights and len(weights):
+            parts.append(ReleasePart(LEVEL_SQUARES, index, _LEVEL_SQUARES_SHARE * weights))
+            counts = (1 - _LEVEL_SQUARES_SHARE) * weights
+        if column_set.counts_all:
+            counts = np.append(counts, _TOTAL_SHARE * max(column_set.weights) / total)
         if len(counts):
-            slots.append(Slot(COUNTS, place, counts))
-        return slots
+            parts.append(ReleasePart(COUNTS, index, counts))
+        return parts
 
     def length(self) -> int:
-        """Numbers in one release, at most."""
-        return sum(sheet.length(alike=self.alike) for sheet in self.sheets)
+        """Return the largest number of values in one release."""
+        return sum(
+            column_set.length(equal_weights=self.equal_weights) for column_set in self.column_sets
+        )
 
     def require_room(self) -> None:
-        """Refuse more figures of so many records than whole numbers have room for."""
+        """Refuse more figures of so many records than integers of 64 bits have room for."""
         length = self.length()
         if not has_room(self.records, length, counts=self.pure):
             raise InputError(
                 f"up to {length:,} numbers of up to {self.records:,} records are too many for one release: their "
-                "sums do not fit whole numbers of 64 bits on the grid of the noise; describe fewer "
-                "columns at once, or a part of the records"
+                "sums do not fit whole numbers of 64 bits on the grid of the noise; describe fewer columns "
+                "at once, or a part of the records"
             )
 
     def releases(self) -> tuple[NoisySum | NoisyCounts, ...]:
-        """The releases, in order.
+        """Return the releases, in order.
 
         Guarantee [description_composition]: all of them together keep the budget; an (ε, δ) budget
         is spent to the last digit.
         """
-        shares = tuple(sum(float(slot.shares.sum()) for slot in stage) for stage in self.slots())
+        shares = tuple(sum(float(part.shares.sum()) for part in stage) for stage in self.parts())
         return _planned(self.budget, shares, in_floats(1.0, self.records))
 
 
@@ -240,12 +252,12 @@ def _planned(
 
 
 def _released(
-    whole: Share, shares: tuple[float, ...], bound: float
+    budget: Share, shares: tuple[float, ...], bound: float
 ) -> tuple[NoisySum | NoisyCounts, ...]:
-    """One release per share of the whole; each moves by at most ``bound``."""
+    """Return one release for each share; each sum moves by at most ``bound``."""
     releases: list[NoisySum | NoisyCounts] = []
-    parts: Sequence[Share] = whole.split(*shares)
-    for step, share in zip(STEPS, parts, strict=False):
+    split: Sequence[Share] = budget.split(*shares)
+    for step, share in zip(STEPS, split, strict=False):
         if isinstance(share, PureDP):
             releases.append(NoisyCounts(step, share, bound))
         else:

@@ -17,8 +17,8 @@ from typing import Any
 from dpinfer import persistence
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.inference.ranges import Range, clear_of, friendly, magnitude, zoomed
-from dpinfer.mechanisms.histograms import histogram, histogram_added, histogram_bound
-from dpinfer.mechanisms.sums import USUAL_RECORDS, in_floats
+from dpinfer.mechanisms.histograms import histogram, histogram_bound, histogram_l1_bound
+from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import COLUMN_ZOOMS, MAGNITUDES
 from dpinfer.privacy.accountant import largest_factor
@@ -119,7 +119,7 @@ class BoundsPlan:
     ranges: tuple[str, ...]
     levels: tuple[str, ...]
     neighbours: Neighbours = Neighbours.REPLACE
-    records: int = USUAL_RECORDS
+    records: int = DEFAULT_MAX_RECORDS
 
     def __post_init__(self) -> None:
         if not isinstance(self.budget, PureDP | ZCDP | ApproxDP):
@@ -177,7 +177,7 @@ class BoundsPlan:
     def _histogram(self, step: str, share: Share) -> Histogram:
         if isinstance(share, PureDP):
             return NoisyCounts(
-                step, share, in_floats(histogram_added(self.neighbours), self.records)
+                step, share, in_floats(histogram_l1_bound(self.neighbours), self.records)
             )
         return NoisySum(step, share, in_floats(histogram_bound(self.neighbours), self.records))
 

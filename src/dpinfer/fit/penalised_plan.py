@@ -8,7 +8,7 @@ import numpy as np
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.mechanisms.losses import Loss
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.sums import USUAL_RECORDS
+from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import boundary
 from dpinfer.privacy.accountant import largest_factor
@@ -231,7 +231,7 @@ def default_penalty(
     target: str = "penalised",
     *,
     units: bool = False,
-    records: int = USUAL_RECORDS,
+    records: int = DEFAULT_MAX_RECORDS,
 ) -> float:
     """A penalty that is valid for the plan, from public facts; with ``units`` n is their number, and
     ``records`` how many rows there are at most.

@@ -61,7 +61,7 @@ from dpinfer.mechanisms.histograms import histogram_bound
 from dpinfer.mechanisms.step_sums import Line, Stack, rest_bound, rest_sum, step_sums
 from dpinfer.mechanisms.summation_error import moment_error
 from dpinfer.mechanisms.sums import (
-    USUAL_RECORDS,
+    DEFAULT_MAX_RECORDS,
     Block,
     BoundedSum,
     Change,
@@ -254,7 +254,7 @@ class StepPlan:
         }
 
     def releases(
-        self, *, numbers: int = 1, exposed: bool = False, records: int = USUAL_RECORDS
+        self, *, numbers: int = 1, exposed: bool = False, records: int = DEFAULT_MAX_RECORDS
     ) -> Releases:
         """The releases, in order; where no column has its range released (``numbers`` is 0) there
         are no scales, where no record is ``exposed`` there is no exposure, and the other stages get
@@ -292,7 +292,7 @@ class StepPlan:
         numbers: int = 1,
         stage: str = ESTIMATE,
         exposed: bool = False,
-        records: int = USUAL_RECORDS,
+        records: int = DEFAULT_MAX_RECORDS,
     ) -> Scales:
         """The noise of every release, from public facts; ``stage`` is which of the steps towards
         the estimate.

@@ -1,7 +1,7 @@
-"""Histograms of outcomes, columns and influences: the counts that are released.
+"""Histograms of outcomes, columns and influences, with their sensitivities.
 
-A record is in one bin, so that a histogram moves by sqrt 2 or 1.  Bins are compared with, never
-computed by a logarithm: a record's bin depends on the record alone.
+A record is in one bin, so that a histogram has sensitivity sqrt 2 (replace) or 1 (add-remove).  Bins are
+found by comparisons with their edges, never by a logarithm: a record's bin depends on the record alone.
 """
 
 import math
@@ -15,32 +15,29 @@ from dpinfer.mechanisms.sums import Block, BoundedSum, squared_norms
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 
-_POWERS_OF_SIZES = 13  # powers of two that the bins of influences span
+# Octaves of a histogram of influences.  The first edge is the largest influence that rows can have, so that
+# a clip of 2⁻¹² of it can still be chosen; below that the clipping bias is of order 2⁻¹² and no clip is needed.
+_INFLUENCE_BINS = 13
 
 
 @dataclass(frozen=True)
-class Counts(BoundedSum):
-    """A histogram, and the most that the sizes of the changes of its counts add up to between
-    neighbours.
-    """
+class BoundedCounts(BoundedSum):
+    """A bounded sum that also has an L1 sensitivity, as counts do: Laplace noise is added by it."""
 
-    added: float
+    l1_bound: float
 
 
 @dataclass(frozen=True, repr=False)
-class Tally:
-    """The levels that occur in a column, how many units have each, and how far these counts move
-    between neighbours.
-    """
+class LevelCounts:
+    """Levels that occur in a column, how many units have each, and the L2 sensitivity of the counts."""
 
     levels: tuple[str, ...]
     counts: Array
     bound: float
 
 
-def histogram(edges: Array, neighbours: Neighbours) -> Counts:
-    """Counts of outcomes between inner edges; what lies beyond goes to the end bins, a zero row to
-    none.
+def histogram(edges: Array, neighbours: Neighbours) -> BoundedCounts:
+    """Count outcomes between inner edges; those beyond go to the end bins, zero rows to none.
 
     Guarantee [histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
     (add-remove), and the changes of its counts add up to at most 2 or 1.
@@ -52,43 +49,43 @@ def histogram(edges: Array, neighbours: Neighbours) -> Counts:
             np.searchsorted(edges, block.labels, side="right"), len(edges) + 1, present
         )
 
-    return Counts(of_block, histogram_bound(neighbours), histogram_added(neighbours))
+    return BoundedCounts(of_block, histogram_bound(neighbours), histogram_l1_bound(neighbours))
 
 
 def histogram_bound(neighbours: Neighbours) -> float:
-    """How far a histogram moves: a record, or a unit in parts, is in one bin."""
+    """Return the L2 sensitivity of a histogram: a record, or a unit in parts, is in one bin."""
     return neighbours.pick(math.sqrt(2), 1.0)
 
 
-def histogram_added(neighbours: Neighbours) -> float:
-    """What the sizes of the changes of its counts add up to."""
+def histogram_l1_bound(neighbours: Neighbours) -> float:
+    """Return the L1 sensitivity of a histogram: a record leaves one bin and enters another."""
     return neighbours.pick(2.0, 1.0)
 
 
 def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
-    """Counts of the sizes w‖u‖|r| in the bins largest 2^(-k), the largest first, the rest in
-    the last.
+    """Count influences w‖u‖|r| in the bins largest · 2⁻ᵏ, the largest first, all smaller ones in the last.
 
-    It is about rows at a line, whose labels are residuals r.  The bound is that of `histogram`,
-    however wide the bins are.
+    The labels of the rows are residuals r.  The sensitivity is that of `histogram`, however wide the
+    bins are.
     """
-    bins = _POWERS_OF_SIZES
+    bins = _INFLUENCE_BINS
     edges = largest * 2.0 ** -np.arange(bins - 1.0, 0.0, -1.0)
 
     def of_block(block: Block) -> Array:
         influence = block.weights / block.shares * np.sqrt(squared_norms(block.rows))
         counts = np.where(influence > 0, block.shares, 0.0)
-        places = np.searchsorted(edges, influence * np.abs(block.labels), side="right")
-        return counts_of(places, bins, counts)[..., ::-1]
+        codes = np.searchsorted(edges, influence * np.abs(block.labels), side="right")
+        return counts_of(codes, bins, counts)[..., ::-1]
 
     return BoundedSum(of_block, histogram_bound(neighbours))
 
 
-def counts_of(places: npt.NDArray[Any], bins: int, weights: Array | None = None) -> Array:
-    """How often each of ``bins`` places stands in the last axis, or what the weights there add up to,
-    one after the other.
+def counts_of(codes: npt.NDArray[Any], bins: int, weights: Array | None = None) -> Array:
+    """Return how often each of ``bins`` codes occurs along the last axis, or the sums of its weights.
+
+    Weights are added one after the other, in the order of the rows.
     """
-    found = np.empty((*places.shape[:-1], bins))
-    for one in np.ndindex(places.shape[:-1]):
-        found[one] = np.bincount(places[one], None if weights is None else weights[one], bins)
+    found = np.empty((*codes.shape[:-1], bins))
+    for one in np.ndindex(codes.shape[:-1]):
+        found[one] = np.bincount(codes[one], None if weights is None else weights[one], bins)
     return found

@@ -36,9 +36,9 @@ from dpinfer.mechanisms.privacy_cost import (
 )
 from dpinfer.mechanisms.sums import (
     BLOCK,
+    DEFAULT_MAX_RECORDS,
     SLACK,
     UNIT,
-    USUAL_RECORDS,
     Block,
     BoundedSum,
     OfBlock,
@@ -65,7 +65,7 @@ class Risk:
     ridge: float
     n: float
     neighbours: Neighbours = Neighbours.REPLACE
-    records: int = USUAL_RECORDS
+    records: int = DEFAULT_MAX_RECORDS
 
     @classmethod
     def penalised(
@@ -74,7 +74,7 @@ class Risk:
         penalty: float,
         n: int,
         neighbours: Neighbours = Neighbours.REPLACE,
-        records: int = USUAL_RECORDS,
+        records: int = DEFAULT_MAX_RECORDS,
     ) -> "Risk":
         """The risk of the paper: λ = 2 n c around 0, n the number of records or units."""
         check_loss(loss)

@@ -25,7 +25,7 @@ import numpy as np
 from dpinfer.numerics.arrays import Array
 
 UNIT = 2.0**-53
-USUAL_RECORDS = 2**28
+DEFAULT_MAX_RECORDS = 2**28
 """Records up to which the slack of every bound has room for what floats do to a sum."""
 PLACES = 2.0**-15
 """What the places of so many rows may do to a sum, over its bound."""
@@ -42,7 +42,7 @@ def carried(error: float, rows: float) -> bool:
     so is that over rows mapped one by one, so that the number of rows may decide, also where it is
     private.
     """
-    return error * min(rows + 1, USUAL_RECORDS) <= PLACES
+    return error * min(rows + 1, DEFAULT_MAX_RECORDS) <= PLACES
 
 
 @np.errstate(all="ignore")  # numbers too large for floats are refused where rows are mapped

@@ -40,9 +40,9 @@ BLOCK = 2048
 """Most records of a block.  Other blocks than the changed record's give the same bits for
 neighbours (replace).
 """
-USUAL_RECORDS = summation_error.USUAL_RECORDS
+DEFAULT_MAX_RECORDS = summation_error.DEFAULT_MAX_RECORDS
 """The public ceiling of the number of records where nothing else is declared and it is private."""
-MOST_RECORDS = 2**40
+MAX_RECORDS = 2**40
 """No table has more: sums are proved up to here."""
 STRETCH = 2**21
 """Sums that are added one after the other: at least the blocks of the usual number of records."""
@@ -60,7 +60,7 @@ def shrunk(dim: int) -> float:
 
 
 def sum_error(
-    *, private_number: bool, units: bool = False, records: float = USUAL_RECORDS
+    *, private_number: bool, units: bool = False, records: float = DEFAULT_MAX_RECORDS
 ) -> float:
     """err, over the largest norm of a term.  Where the number of records or of rows is private,
     every block may differ.
@@ -85,10 +85,10 @@ def in_floats(bound: float, records: float) -> float:
     Guarantee [any_length]: so raised, and by the slack, a bound holds for float sums over up to 2⁴⁰
     records that are rounded to the grid.
     """
-    if records <= USUAL_RECORDS:
+    if records <= DEFAULT_MAX_RECORDS:
         return bound
     error = sum_error(private_number=True, units=True, records=records)
-    return bound * (1 + 2 * (error + summation_error.PLACES * records / USUAL_RECORDS))
+    return bound * (1 + 2 * (error + summation_error.PLACES * records / DEFAULT_MAX_RECORDS))
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,24 +244,24 @@ class BoundedSum:
 
 @dataclass(frozen=True, repr=False)
 class Sum:
-    """A sum of arrays, and what its additions lost."""
+    """A sum of arrays with the compensation of its rounding errors (Ogita, Rump and Oishi, 2005)."""
 
     total: Array
-    lost: Array | float
+    compensation: Array | float
 
     @classmethod
     def of(cls, parts: Iterator[Array]) -> "Sum":
-        """All parts, as `all` adds them."""
+        """Return the sum of all parts, as `all` adds them."""
         first = next(parts)
         others = (cls(part, 0.0) for part in parts)
         return cls.all(chain([cls(first, np.zeros_like(first))], others))
 
     @classmethod
     def all(cls, sums: Iterator["Sum"]) -> "Sum":
-        """All sums, one after the other; more than a stretch of them stretch by stretch.
+        """Add all sums, one after the other; more than a stretch of them stretch by stretch.
 
-        What the additions lose is rounded, too, by as much more as there are additions one after
-        the other: so it stays small however many sums there are.
+        The compensation is rounded, too, and that error grows with the number of additions in a row: so
+        it stays small however many sums there are.
         """
         total: Sum | None = None
         for first in sums:
@@ -271,21 +271,21 @@ class Sum:
         return total
 
     def plus(self, other: "Sum") -> "Sum":
-        """Both; what the addition loses is known exactly."""
+        """Return the sum of both; the rounding error of the addition is computed exactly (Knuth's TwoSum)."""
         ahead = self.total + other.total
         back = ahead - self.total
-        lost = other.total - back
+        compensation = other.total - back
         np.subtract(ahead, back, out=back)
         np.subtract(self.total, back, out=back)
-        lost += back
-        lost += self.lost
-        lost += other.lost
-        return Sum(ahead, lost)
+        compensation += back
+        compensation += self.compensation
+        compensation += other.compensation
+        return Sum(ahead, compensation)
 
     @property
     def value(self) -> Array:
-        """With what was lost."""
-        return np.asarray(self.total + self.lost)
+        """The compensated sum."""
+        return np.asarray(self.total + self.compensation)
 
 
 def row_weights(rows: Array) -> Array:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.errors import LedgerError, PrivacyError
-from dpinfer.mechanisms.histograms import Counts, Tally
+from dpinfer.mechanisms.histograms import BoundedCounts, LevelCounts
 from dpinfer.mechanisms.minimise import Minimum as Search
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
@@ -87,15 +87,15 @@ class Gate:
             law = release.noise(query)
             exact = source.total(query.of_block)
             return Released(self._added(exact, law, query.bound), law)
-        if isinstance(release, NoisyCounts) and isinstance(query, Counts):
+        if isinstance(release, NoisyCounts) and isinstance(query, BoundedCounts):
             law = release.noise(query)
             exact = source.total(query.of_block)
-            return Released(self._added(exact, law, query.added), law)
+            return Released(self._added(exact, law, query.l1_bound), law)
         if isinstance(release, Minimum) and isinstance(query, Risk):
             return self._minimum(release, source, query)
         raise _other(release)
 
-    def levels(self, release: Release, tally: Tally) -> dict[str, float]:
+    def levels(self, release: Release, tally: LevelCounts) -> dict[str, float]:
         """Carry out one booked release of levels: those that clear the threshold, with noisy
         counts, largest first.
 

@@ -24,7 +24,7 @@ from fractions import Fraction
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError, PrivacyError
-from dpinfer.mechanisms.histograms import Counts, Tally
+from dpinfer.mechanisms.histograms import BoundedCounts, LevelCounts
 from dpinfer.mechanisms.losses import slope_kind
 from dpinfer.mechanisms.privacy_cost import PerturbedObjective
 from dpinfer.mechanisms.risk import Risk
@@ -147,11 +147,11 @@ class NoisyCounts:
         """
         return Laplace(self.share.epsilon / _raised(self.bound))
 
-    def noise(self, counts: Counts) -> Law:
+    def noise(self, counts: BoundedCounts) -> Law:
         """The law of what is added to each count of a histogram, which moves by no more than was
         booked.
         """
-        _require_within(self.bound, counts.added, self.step)
+        _require_within(self.bound, counts.l1_bound, self.step)
         return self.law
 
 
@@ -190,7 +190,7 @@ class ShownLevels:
         """The law of what is added to the count of each level that occurs."""
         return Gaussian(_raised(self.bound) / math.sqrt(2 * self.share.rho))
 
-    def noise(self, tally: Tally) -> Gaussian:
+    def noise(self, tally: LevelCounts) -> Gaussian:
         """The law of what is added to each count of a tally, which moves by no more than was
         booked.
         """

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
-from dpinfer.mechanisms.sums import BLOCK, MOST_RECORDS, Block, Change, OfBlock, Sum, clip_rows
+from dpinfer.mechanisms.sums import BLOCK, MAX_RECORDS, Block, Change, OfBlock, Sum, clip_rows
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows import workers
 
@@ -303,7 +303,7 @@ def most_records(n: int, most: int) -> None:
     if n <= most:
         return
     remedy = ""
-    if most < MOST_RECORDS:
+    if most < MAX_RECORDS:
         remedy = (
             ": where their number is private, write largest_table, a round number that the table will "
             "never reach, into the [unit] of the schema"
@@ -392,7 +392,7 @@ class Rows(Blocks):
             raise InputError("y must have one label a row of X, in one dimension")
         if rows.shape[1] == 0:
             raise InputError(f"X must have at least one column, not shape {rows.shape}")
-        most_records(len(rows), MOST_RECORDS)
+        most_records(len(rows), MAX_RECORDS)
         return cls(labelled(np.array(rows), labels, kind))
 
     @property

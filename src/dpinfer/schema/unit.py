@@ -13,7 +13,7 @@ from reprlib import repr as short
 from typing import Any
 
 from dpinfer.errors import InputError
-from dpinfer.mechanisms.sums import MOST_RECORDS, USUAL_RECORDS
+from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, MAX_RECORDS
 from dpinfer.schema.columns import TODO, Ids, Number, SchemaError, Wanted, did_you_mean
 
 AVERAGE = "average"
@@ -21,7 +21,7 @@ _LARGEST = 1e100
 _POSITIVE = math.ulp(0.0)  # the smallest number above 0
 _UNIT_KEYS = ("name", "column", "rows", "units", "largest_table")
 _WEIGHT_KEYS = ("column", "most")
-_LARGEST_TABLE = f"a whole number of rows from {USUAL_RECORDS:,} to {MOST_RECORDS:,}"
+_LARGEST_TABLE = f"a whole number of rows from {DEFAULT_MAX_RECORDS:,} to {MAX_RECORDS:,}"
 _TWO_TARGETS = (
     'rows is missing, and there is no default, because it decides what is estimated: rows = "average" lets every unit '
     "count alike, whatever its number of rows (the average person); a number such as rows = 5 lets rows count alike up "
@@ -62,7 +62,7 @@ class Unit:
     number: int | None = None
     weights: str = ""
     most_weight: float = 1.0
-    largest: int = USUAL_RECORDS
+    largest: int = DEFAULT_MAX_RECORDS
 
     def __post_init__(self) -> None:
         if not _is_number(self.rows, 1.0):
@@ -73,7 +73,7 @@ class Unit:
             raise InputError(
                 f"most_weight must be a positive finite number, not {self.most_weight!r}"
             )
-        if not _is_integer(self.largest, USUAL_RECORDS, MOST_RECORDS):
+        if not _is_integer(self.largest, DEFAULT_MAX_RECORDS, MAX_RECORDS):
             raise InputError(f"the largest table has {_LARGEST_TABLE}, not {self.largest!r}")
         if self.number is not None and not _is_integer(self.number, 1, _LARGEST):
             raise InputError(
@@ -82,12 +82,12 @@ class Unit:
 
     def for_records(self, n: int) -> "Unit":
         """The same of a table with a public number of rows, which says how large it is."""
-        if n > MOST_RECORDS:
+        if n > MAX_RECORDS:
             raise InputError(
-                f"there are more than {MOST_RECORDS:,} records, for which sums are not proved: take a "
+                f"there are more than {MAX_RECORDS:,} records, for which sums are not proved: take a "
                 "part of them"
             )
-        return replace(self, largest=max(n, USUAL_RECORDS))
+        return replace(self, largest=max(n, DEFAULT_MAX_RECORDS))
 
     @property
     def many(self) -> bool:
@@ -191,7 +191,7 @@ def entries_of(unit: Unit) -> dict[str, Any]:
             table["rows"] = AVERAGE if unit.rows == 1 else _plain(unit.rows)
         if unit.number is not None:
             table["units"] = unit.number
-    if unit.largest > USUAL_RECORDS:
+    if unit.largest > DEFAULT_MAX_RECORDS:
         table["largest_table"] = unit.largest
     if len(table) > 1:
         entries["unit"] = table
@@ -228,8 +228,8 @@ def _number_of_units(table: Mapping[str, Any]) -> int | None:
 
 
 def _largest_table(table: Mapping[str, Any]) -> int:
-    largest = table.get("largest_table", USUAL_RECORDS)
-    if not _is_integer(largest, USUAL_RECORDS, MOST_RECORDS):
+    largest = table.get("largest_table", DEFAULT_MAX_RECORDS)
+    if not _is_integer(largest, DEFAULT_MAX_RECORDS, MAX_RECORDS):
         raise SchemaError(
             f"largest_table must be {_LARGEST_TABLE}, not {short(largest)}; with fewer rows leave it out",
             "unit",

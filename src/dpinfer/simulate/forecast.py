@@ -16,7 +16,7 @@ from dpinfer import persistence
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.linear import LeastSquares
 from dpinfer.fit.recipe import Recipe, fit, half_widths
-from dpinfer.mechanisms.sums import MOST_RECORDS
+from dpinfer.mechanisms.sums import MAX_RECORDS
 from dpinfer.numerics.arrays import Array, boundary
 from dpinfer.persistence import FileNames
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
@@ -347,9 +347,9 @@ class _Question:
             if number is None:
                 number = population.n
         integer = isinstance(number, int) and not isinstance(number, bool)
-        if number is None or not integer or not 1 <= number <= MOST_RECORDS:
+        if number is None or not integer or not 1 <= number <= MAX_RECORDS:
             raise InputError(
-                f"records= is the public number of {self.design.unit.word}, from 1 to {MOST_RECORDS:,}"
+                f"records= is the public number of {self.design.unit.word}, from 1 to {MAX_RECORDS:,}"
             )
         return source, number
 

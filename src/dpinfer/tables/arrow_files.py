@@ -137,7 +137,7 @@ class Files:
             return self._units(reader, n, rows)
         opened = self._opened(reader.columns)
         pieces = partial(opened.pieces, rows)
-        return reader.records(rows, pieces, workers.memory(), opened.lanes(rows))
+        return reader.records(rows, pieces, workers.memory(), opened.tasks(rows))
 
     def read(self, columns: Sequence[Wanted]) -> pa.Table:
         """The given columns, with all rows."""
@@ -248,11 +248,11 @@ class Opened:
         elif not rows:
             yield self.schema.empty_table().select(names_of(columns))
 
-    def lanes(self, rows: int) -> int | None:
-        """In how many lanes columns are best read; None where each has its own.
+    def tasks(self, rows: int) -> int | None:
+        """Return how many tasks the columns are best divided into; None where each has its own.
 
-        One alone stays in the cache of a processor, but every file is opened for it.  Lines of a CSV
-        file hold all columns.
+        A single column stays in the cache of a processor, but every file is opened for it.  A line of a CSV
+        file holds all columns.
         """
         if self.members[0].kind == "CSV":
             return 1

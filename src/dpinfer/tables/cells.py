@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
-from dpinfer.mechanisms.histograms import Tally, histogram_bound
+from dpinfer.mechanisms.histograms import LevelCounts, histogram_bound
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema import dates
@@ -818,7 +818,7 @@ def _in_order(numbers: npt.NDArray[Any]) -> Codes:
 # Levels that are to be learned
 
 
-def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> Tally:
+def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> LevelCounts:
     """How many units have each level of a column of text; ``units`` has one number per row, below 0
     where the id is missing: such a row is nobody's.
 
@@ -835,7 +835,7 @@ def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> Tally:
         places = _most_frequent(places[owned], units[owned])
     counts = np.bincount(places[places >= 0], minlength=len(texts)).astype(np.float64)
     there = np.flatnonzero(counts)
-    return Tally(tuple(texts[j] for j in there), counts[there], histogram_bound(neighbours))
+    return LevelCounts(tuple(texts[j] for j in there), counts[there], histogram_bound(neighbours))
 
 
 def _most_frequent(places: Codes, units: Codes) -> Codes:

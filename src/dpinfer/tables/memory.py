@@ -16,14 +16,14 @@ import pyarrow as pa
 from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
-from dpinfer.mechanisms.histograms import Tally
+from dpinfer.mechanisms.histograms import LevelCounts
 from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
-from dpinfer.rows.digested import Columns, InLanes, Lane
 from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory
 from dpinfer.rows.source import Blocks, Rows, cuts, most_records
+from dpinfer.rows.summaries import ColumnSource, ColumnTask, ColumnValues
 from dpinfer.schema.columns import (
     Category,
     Ids,
@@ -110,11 +110,11 @@ class Reader(ABC):
         rows: int,
         pieces: Pieces,
         memory_limit: float = np.inf,
-        lanes: int | None = None,  # noqa: ARG002
+        tasks: int | None = None,  # noqa: ARG002
     ) -> Encoded:
-        """The records of a table, each of which is a unit, in pieces that are read anew in every pass.
+        """Return the records of a table, each of which is a unit, in pieces that are read in every pass.
 
-        ``lanes`` is in how many lanes the columns are best read, where they need not be read together:
+        ``tasks`` is how many tasks the columns are best divided into, where they need not be read together:
         by default each has its own.
         """
         return Encoded(rows, self.encoder, partial(self._raws, pieces), memory_limit)
@@ -199,30 +199,30 @@ class ColumnReader(Reader):
         rows: int,
         pieces: Pieces,
         memory_limit: float = np.inf,
-        lanes: int | None = None,
+        tasks: int | None = None,
     ) -> Encoded:
-        """The records; where each counts 1, their columns come in lanes, too."""
+        """Return the records; where each has weight 1, they can be read column by column, too."""
         encoded = super().records(rows, pieces, memory_limit)
         if self.unit.columns:
             return encoded
         number = len(self.described)
-        width = 1 if lanes is None else -(-number // lanes)
-        several = [
-            self._lane(range(first, min(first + width, number)), pieces)
+        width = 1 if tasks is None else -(-number // tasks)
+        of_columns = [
+            self._task(range(first, min(first + width, number)), pieces)
             for first in range(0, number, width)
         ]
-        return InLanes(rows, self.encoder, encoded.read, memory_limit, several)
+        return ColumnSource(rows, self.encoder, encoded.read, memory_limit, of_columns)
 
-    def _lane(self, chosen: range, pieces: Pieces) -> Lane:
+    def _task(self, chosen: range, pieces: Pieces) -> ColumnTask:
         parts = [self.described[j] for j in chosen]
 
-        def read(size: int) -> Iterator[Columns]:
+        def read(size: int) -> Iterator[ColumnValues]:
             for piece in pieces(self._read_for(parts), size):
                 yield self._columns(parts, piece)
 
-        return Lane([1 + j for j in chosen], read)
+        return ColumnTask([1 + j for j in chosen], read)
 
-    def _columns(self, parts: Sequence[Part], native: Any) -> Columns:
+    def _columns(self, parts: Sequence[Part], native: Any) -> ColumnValues:
         @cache
         def readers() -> tuple[ReadNumbers, ReadCodes]:
             return _readers(nw.from_native(native, eager_only=True))
@@ -232,7 +232,7 @@ class ColumnReader(Reader):
             return _described(part, *readers()) if plain is None else plain
 
         values = [read(part) for part in parts]
-        return Columns(values, None if self.by is None else read(self.by), len(native))
+        return ColumnValues(values, None if self.by is None else read(self.by), len(native))
 
 
 def _plain_numbers(part: Part, native: Any) -> Array | None:
@@ -310,8 +310,8 @@ class InMemory:
         """The records; those of units are encoded once, others in every pass."""
         if reader.encoder.unit.many:
             return in_memory(reader.raw(self.table), reader.encoder)
-        lanes = None if len(self.table) >= LONG else workers.threads()
-        return reader.records(len(self.table), self._slices, lanes=lanes)
+        tasks = None if len(self.table) >= LONG else workers.threads()
+        return reader.records(len(self.table), self._slices, tasks=tasks)
 
     def _slices(self, columns: Sequence[Wanted], size: int) -> Iterator[Any]:
         table = self.table
@@ -478,7 +478,9 @@ def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, whole: bool)
     return rows.counted(unit.max_total, _ids(table, unit), weights, unit.number)
 
 
-def column_tally(table: nw.DataFrame[Any], name: str, unit: Unit, neighbours: Neighbours) -> Tally:
+def column_tally(
+    table: nw.DataFrame[Any], name: str, unit: Unit, neighbours: Neighbours
+) -> LevelCounts:
     """How many units have each level of a column."""
     return tally(cells_of(table.get_column(name)), _ids(table, unit), neighbours)
 

@@ -344,7 +344,7 @@ class Found:
         if isinstance(self.total, Fault):
             fault = self.total.name
         elif self.total is not None:
-            lost = np.broadcast_to(self.total.lost, self.total.total.shape)
+            lost = np.broadcast_to(self.total.compensation, self.total.total.shape)
             written = np.stack([self.total.total, lost]).tobytes()
         return pa.record_batch(
             [

@@ -8,32 +8,31 @@ import numpy as np
 import pytest
 
 from dpinfer.errors import PrivacyError
-from dpinfer.mechanisms import column_digests
-from dpinfer.mechanisms.column_digests import Portions
 from dpinfer.mechanisms.column_sums import (
     CELLS,
     Cuts,
+    Grouping,
+    JointQuery,
     Levels,
     Numbers,
-    Panel,
-    Stack,
+    distance_squares,
     histograms,
     level_counts,
     level_squares,
     moment_squares,
     moments,
-    spreads,
 )
 from dpinfer.mechanisms.sums import BLOCK, UNIT, Block, second_moment
 from dpinfer.neighbours import Neighbours
-from dpinfer.rows.digested import Columns, InLanes, Lane, digested
+from dpinfer.rows import summaries as summaries_module
 from dpinfer.rows.encoded import ColumnEncoding
 from dpinfer.rows.source import Rows, cuts
+from dpinfer.rows.summaries import ColumnSource, ColumnTask, ColumnValues, Portions, summarize
 from dpinfer.rows.workers import progress, worker_pool
 from dpinfer.schema.unit import ROW, Unit
 
 GROUPS = 3
-PANELS = [Panel(), Panel(grouped=True, groups=GROUPS)]
+GROUPINGS = [Grouping(), Grouping(grouped=True, groups=GROUPS)]
 LEVELS = Levels(np.array([1, 2, 0]), np.array([3, 2, 0]))
 NUMBERS = Numbers(
     np.array([3, 4, 5]),
@@ -41,8 +40,8 @@ NUMBERS = Numbers(
     np.array([7.0, 20.0, 1907.0]),
     np.array([False, True, False]),
 )
-STEPS = [np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19]), np.array([], int)]
-CUTS = Cuts([STEPS, [*STEPS[:2], np.array([0, 9])], STEPS])
+EDGES = [np.array([0, 10, 30_000, 30_001, CELLS - 1]), np.array([0, 1, 4, 19]), np.array([], int)]
+CUTS = Cuts([EDGES, [*EDGES[:2], np.array([0, 9])], EDGES])
 CENTRE = np.array([[0.3, -1.0, 0.5], [0.0, 1.0, -0.1], [-0.7, 0.2, 0.0]])
 NO_LEVELS = Levels(np.array([], int), np.array([], int))
 EXACT = ("counts", "bins")
@@ -51,48 +50,48 @@ EXACT = ("counts", "bins")
 def source_of(n):
     """Numbers at their bounds, in between, beyond and missing; levels and groups that are none."""
     rng = np.random.default_rng(n)
-    places = rng.choice([0.0, 0.5, 1.0, np.nan, 1e9, -1e9, 0.1], (n, 3))
-    places = np.where(rng.random((n, 3)) < 0.5, rng.random((n, 3)), places)
-    values = NUMBERS.low + places * (NUMBERS.high - NUMBERS.low)
+    positions = rng.choice([0.0, 0.5, 1.0, np.nan, 1e9, -1e9, 0.1], (n, 3))
+    positions = np.where(rng.random((n, 3)) < 0.5, rng.random((n, 3)), positions)
+    values = NUMBERS.low + positions * (NUMBERS.high - NUMBERS.low)
     values[:, 1] = np.round(values[:, 1])
     codes = rng.choice([0.0, 1.0, 2.0, 3.0, np.nan, 9.0, -1.0], (n, 2))
     labels = rng.choice([0.0, 1.0, 2.0, np.nan, 7.0], n)
     return Rows(Block(np.column_stack([np.ones(n), codes, values]), labels))
 
 
-def in_lanes(rows, width=1, unit=ROW):
-    """The same records, whose columns are read in lanes of a width."""
+def by_columns(rows, width=1, unit=ROW):
+    """The same records, whose columns are read in tasks of a width."""
     block = rows.block
     columns = block.rows.shape[1] - 1
 
-    def lane(first):
-        places = range(first, min(first + width, columns + 1))
+    def task(first):
+        positions = range(first, min(first + width, columns + 1))
 
         def read(size):
             for start, end in cuts(len(block), size):
                 some = block.rows[start:end]
-                values = [some[:, place] for place in places]
-                yield Columns(values, block.labels[start:end], end - start)
+                values = [some[:, position] for position in positions]
+                yield ColumnValues(values, block.labels[start:end], end - start)
 
-        return Lane(list(places), read)
+        return ColumnTask(list(positions), read)
 
-    lanes = [lane(first) for first in range(1, columns + 1, width)]
-    return InLanes(len(block), ColumnEncoding(columns, unit), lambda _: iter(()), lanes=lanes)
+    tasks = [task(first) for first in range(1, columns + 1, width)]
+    return ColumnSource(len(block), ColumnEncoding(columns, unit), lambda _: iter(()), tasks=tasks)
 
 
 def short_portions(monkeypatch, blocks=2, at_once=3 * 2 * BLOCK):
     """So few blocks in a portion, and so few records at once, that a test has many of them."""
-    monkeypatch.setattr(column_digests, "_MOST_BLOCKS", blocks)
-    monkeypatch.setattr(column_digests, "_RECORDS_AT_ONCE", at_once)
+    monkeypatch.setattr(summaries_module, "_MAX_BLOCKS", blocks)
+    monkeypatch.setattr(summaries_module, "_RECORDS_AT_ONCE", at_once)
 
 
-def parts_of(panel, notion=Neighbours.REPLACE):
-    cuts = CUTS if panel.grouped else Cuts(CUTS.steps[:1])
+def queries_of(grouping, adjacency=Neighbours.REPLACE):
+    cuts = CUTS if grouping.grouped else Cuts(CUTS.edges[:1])
     return {
-        "counts": level_counts(LEVELS, panel, notion),
-        "moments": moments(NUMBERS, panel, notion),
-        "bins": histograms(NUMBERS, cuts, panel, notion),
-        "spreads": spreads(NUMBERS, CENTRE[: panel.groups], None, panel, notion),
+        "counts": level_counts(LEVELS, grouping, adjacency),
+        "moments": moments(NUMBERS, grouping, adjacency),
+        "bins": histograms(NUMBERS, cuts, grouping, adjacency),
+        "spreads": distance_squares(NUMBERS, CENTRE[: grouping.groups], None, grouping, adjacency),
     }
 
 
@@ -103,26 +102,26 @@ def test_guarantee_kept_sums(n, blocks, monkeypatch):
     short_portions(monkeypatch, blocks)
     source = source_of(n)
     with worker_pool(3):
-        statistics = digested(in_lanes(source), NUMBERS, LEVELS, GROUPS).statistics
-        for panel in PANELS:
-            for name, part in parts_of(panel).items():
-                whole = source.total(part.of_block)
-                found = part.of_statistics(statistics)
-                assert found.shape == whole.shape
+        summaries = summarize(by_columns(source), NUMBERS, LEVELS, GROUPS).summaries
+        for grouping in GROUPINGS:
+            for name, query in queries_of(grouping).items():
+                total = source.total(query.of_block)
+                found = query.of_summaries(summaries)
+                assert found.shape == total.shape
                 if name in EXACT:
-                    assert np.array_equal(found, whole)
+                    assert np.array_equal(found, total)
                 else:
-                    assert np.abs(found - whole).max() <= 2 * (BLOCK + 30) * UNIT * max(n, 1)
+                    assert np.abs(found - total).max() <= 2 * (BLOCK + 30) * UNIT * max(n, 1)
 
 
-def bits_of(statistics):
+def bits_of(summaries):
     """All that was kept."""
-    levels = [statistics.levels[place].tobytes() for place in sorted(statistics.levels)]
-    return [statistics.sums.tobytes(), *(one.tobytes() for one in statistics.cells), *levels]
+    levels = [summaries.levels[position].tobytes() for position in sorted(summaries.levels)]
+    return [summaries.sums.tobytes(), *(one.tobytes() for one in summaries.cells), *levels]
 
 
 def test_guarantee_same_digests(monkeypatch):
-    """Sums of more portions than one, in lanes of any width, some of them read at once or all, with
+    """Sums of more portions than one, in tasks of any width, some of them read at once or all, with
     any number of workers.
     """
     source = source_of(21_000)
@@ -130,13 +129,15 @@ def test_guarantee_same_digests(monkeypatch):
     for width, threads, portions in ((1, 1, 1), (2, 3, 2), (5, 2, 3), (3, 1, 100)):
         short_portions(monkeypatch, at_once=portions * width * 2 * BLOCK)
         with worker_pool(threads):
-            there = digested(in_lanes(source, width), NUMBERS, LEVELS, GROUPS)
-        found.append(bits_of(there.statistics))
+            there = summarize(by_columns(source, width), NUMBERS, LEVELS, GROUPS)
+        found.append(bits_of(there.summaries))
     assert all(one == found[0] for one in found)
-    there = in_lanes(source)
-    lanes = [Lane(lane.places, lambda _, lane=lane: lane.read(1000)) for lane in there.lanes]
-    other = digested(replace(there, lanes=lanes), NUMBERS, LEVELS, GROUPS)
-    assert bits_of(other.statistics) != found[0]  # so it does matter where blocks end
+    there = by_columns(source)
+    tasks = [
+        ColumnTask(task.positions, lambda _, task=task: task.read(1000)) for task in there.tasks
+    ]
+    other = summarize(replace(there, tasks=tasks), NUMBERS, LEVELS, GROUPS)
+    assert bits_of(other.summaries) != found[0]  # so it does matter where blocks end
 
 
 def test_a_portion_is_that_of_the_table_whichever_columns_are_read_together():
@@ -155,55 +156,57 @@ def test_no_record_adds_more_than_one():
     for trial in range(200):
         low = rng.normal() * 10.0 ** rng.integers(-70, 70)
         high = low + abs(low) * 10.0 ** rng.uniform(-6, 6)
-        whole = trial % 4 == 0 and high - low > 2
-        if whole:
+        total = trial % 4 == 0 and high - low > 2
+        if total:
             low, high = np.floor(low), np.ceil(high)
-        numbers = Numbers(np.array([1]), np.array([low]), np.array([high]), np.array([whole]))
+        numbers = Numbers(np.array([1]), np.array([low]), np.array([high]), np.array([total]))
         for value in (low, high, np.nextafter(low, high), 2 * high, -1e300, 1e300):
             rows = Rows(Block(np.array([[1.0, value]]), np.zeros(1)))
-            found = digested(in_lanes(rows), numbers, NO_LEVELS, 0).statistics.sums
+            found = summarize(by_columns(rows), numbers, NO_LEVELS, 0).summaries.sums
             assert np.abs(found).max() <= 1.0
 
 
-def test_an_interrupted_pass_stops_its_lanes():
-    """A lane is as long as the table: whoever is interrupted does not wait for its end."""
+def test_an_interrupted_pass_stops_its_tasks():
+    """A task is as long as the table: whoever is interrupted does not wait for its end."""
     read = []
 
     def endless(size):
         for number in range(10**6):
             read.append(number)
-            yield Columns([np.zeros(4)], None, 4)
+            yield ColumnValues([np.zeros(4)], None, 4)
 
     def failing(size):
-        yield Columns([np.zeros(4)], None, 4)
+        yield ColumnValues([np.zeros(4)], None, 4)
         raise KeyboardInterrupt
 
-    there = in_lanes(source_of(8))
-    lanes = [Lane([4], failing), Lane([3], endless), Lane([5], endless)]
+    there = by_columns(source_of(8))
+    tasks = [ColumnTask([4], failing), ColumnTask([3], endless), ColumnTask([5], endless)]
     with pytest.raises(KeyboardInterrupt), worker_pool(2):
-        digested(replace(there, lanes=lanes), NUMBERS, NO_LEVELS, 0)
+        summarize(replace(there, tasks=tasks), NUMBERS, NO_LEVELS, 0)
     assert len(read) < 10**6
 
 
 def test_progress_has_its_step_and_its_end():
-    """Also where lanes are read by threads of their own, and where there is nothing to read."""
+    """Also where tasks are read by threads of their own, and where there is nothing to read."""
     told = []
     for n in (0, 20_000):
         told.clear()
         with progress(lambda *what: told.append(what)), worker_pool(3):
-            digested(in_lanes(source_of(n)), NUMBERS, LEVELS, GROUPS)
+            summarize(by_columns(source_of(n)), NUMBERS, LEVELS, GROUPS)
         assert {step for step, _ in told} == {"reading"}
         assert told[-1][1] == 1.0
-        assert [part for _, part in told] == sorted(part for _, part in told)
+        assert [query for _, query in told] == sorted(query for _, query in told)
 
 
 def test_a_number_that_is_not_finite_is_missing():
     rows = source_of(300)
     rows.block.rows[::7, 3:] = np.nan
-    nothing = digested(in_lanes(rows), NUMBERS, LEVELS, GROUPS).statistics
+    nothing = summarize(by_columns(rows), NUMBERS, LEVELS, GROUPS).summaries
     for k, other in enumerate((np.inf, -np.inf)):
         rows.block.rows[7 * k :: 14, 3:] = other
-    assert bits_of(digested(in_lanes(rows), NUMBERS, LEVELS, GROUPS).statistics) == bits_of(nothing)
+    assert bits_of(summarize(by_columns(rows), NUMBERS, LEVELS, GROUPS).summaries) == bits_of(
+        nothing
+    )
 
 
 @pytest.mark.parametrize("half", [1e-200, 1e-61, 1e-59, 1.0, 1e59, 1e61, 1e200])
@@ -212,17 +215,17 @@ def test_powers_of_numbers_of_any_size(half):
     t = np.linspace(-1, 1, 4001)
     numbers = Numbers(np.array([1]), np.array([-half]), np.array([half]), np.array([False]))
     rows = Rows(Block(np.column_stack([np.ones(len(t)), half * t]), np.zeros(len(t))))
-    found = digested(in_lanes(rows), numbers, NO_LEVELS, 0)
+    found = summarize(by_columns(rows), numbers, NO_LEVELS, 0)
     expected = [np.sum(t**k) for k in range(5)]
-    assert np.allclose(found.statistics.sums.ravel(), expected, rtol=0, atol=1e-9)
+    assert np.allclose(found.summaries.sums.ravel(), expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("panel", PANELS, ids=["all", "groups"])
-def test_a_stack_is_the_same_from_what_was_kept(panel):
+@pytest.mark.parametrize("grouping", GROUPINGS, ids=["all", "groups"])
+def test_a_stack_is_the_same_from_what_was_kept(grouping):
     source = source_of(5000)
-    parts = list(parts_of(panel).values())
-    what = Stack(parts, [np.full(1 + part.owner.max(), 0.05) for part in parts]).sum()
-    there = digested(in_lanes(source), NUMBERS, LEVELS, GROUPS).total(what.of_block)
+    queries = list(queries_of(grouping).values())
+    what = JointQuery(queries, [np.full(1 + query.owner.max(), 0.05) for query in queries]).sum()
+    there = summarize(by_columns(source), NUMBERS, LEVELS, GROUPS).total(what.of_block)
     assert np.allclose(there, source.total(what.of_block), rtol=0, atol=1e-9)
     assert np.abs(there).max() > 1
 
@@ -232,13 +235,15 @@ def test_distances_from_a_centre_that_all_records_have():
     n = 5000
     value = 1.1
     rows = np.column_stack([np.ones(n), np.full((n, 2), np.nan), np.full((n, 3), value)])
-    source = in_lanes(Rows(Block(rows, np.zeros(n))))
-    statistics = digested(source, NUMBERS, LEVELS, 0).statistics
+    source = by_columns(Rows(Block(rows, np.zeros(n))))
+    summaries = summarize(source, NUMBERS, LEVELS, 0).summaries
     t = (value - NUMBERS.middle[0]) / NUMBERS.half[0]
     for centre in (t, -t, 0.0, 1.0, -1.0, math.nextafter(t, 1)):
-        part = spreads(NUMBERS, np.full((1, 3), centre), None, Panel(), Neighbours.REPLACE)
+        query = distance_squares(
+            NUMBERS, np.full((1, 3), centre), None, Grouping(), Neighbours.REPLACE
+        )
         distance = (Fraction(t) - Fraction(centre)) / (1 + abs(Fraction(centre)))
-        found = part.of_statistics(statistics).reshape(3, 2)[0]
+        found = query.of_summaries(summaries).reshape(3, 2)[0]
         for power, sum_ in zip((4, 2), found.tolist(), strict=True):
             assert sum_ >= 0
             assert abs(Fraction(sum_) - n * distance**power) <= 64 * UNIT * n
@@ -246,23 +251,23 @@ def test_distances_from_a_centre_that_all_records_have():
 
 def test_other_sums_are_refused():
     """Those of people with several rows, and any that does not describe columns."""
-    there = digested(in_lanes(source_of(50)), NUMBERS, LEVELS, 0)
-    notion = Neighbours.REPLACE
+    there = summarize(by_columns(source_of(50)), NUMBERS, LEVELS, 0)
+    adjacency = Neighbours.REPLACE
     points = np.zeros((1, 3, 3))
-    for part in (
-        moment_squares(NUMBERS, Panel(), notion),
-        level_squares(Levels(LEVELS.places[:2], LEVELS.sizes[:2]), Panel(), notion),
-        spreads(NUMBERS, CENTRE[:1], points, Panel(), notion),
+    for query in (
+        moment_squares(NUMBERS, Grouping(), adjacency),
+        level_squares(Levels(LEVELS.positions[:2], LEVELS.sizes[:2]), Grouping(), adjacency),
+        distance_squares(NUMBERS, CENTRE[:1], points, Grouping(), adjacency),
     ):
-        what = Stack([part], [np.full(1 + part.owner.max(), 0.1)]).sum()
-        with pytest.raises(PrivacyError, match="does not tell"):
+        what = JointQuery([query], [np.full(1 + query.owner.max(), 0.1)]).sum()
+        with pytest.raises(PrivacyError, match="do not determine"):
             there.total(what.of_block)
-    with pytest.raises(PrivacyError, match="does not tell"):
-        there.total(second_moment(notion).of_block)
+    with pytest.raises(PrivacyError, match="do not determine"):
+        there.total(second_moment(adjacency).of_block)
 
 
-def test_records_that_count_unlike_are_not_digested():
+def test_records_that_count_unlike_are_not_summarised():
     """What is kept has no place for what a record counts: a sum would be of other records."""
-    source = in_lanes(source_of(50), unit=Unit(weights="w", most_weight=3.0))
-    with pytest.raises(PrivacyError, match="counts each of them once"):
-        digested(source, NUMBERS, LEVELS, 0)
+    source = by_columns(source_of(50), unit=Unit(weights="w", most_weight=3.0))
+    with pytest.raises(PrivacyError, match="weight 1"):
+        summarize(source, NUMBERS, LEVELS, 0)
