@@ -25,12 +25,12 @@ import numpy as np
 
 import dpinfer as dp
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import tickets
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.holding import holder
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.verification import whole_result
-from dpinfer.desk.worker import Worker
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.locks import holder
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.store.verification import whole_result
+from dpinfer_desk.worker.worker import Worker
 
 RESULTS = Path(__file__).parent / "results"
 SIDE_BY_SIDE = 2  # tables of each side that are at work at once

@@ -27,10 +27,10 @@ from benchmarks.desk import PURE, desk_in, small_files
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.client import Site
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.worker import Worker
-from dpinfer.serve.openapi import PREFIX
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.web.openapi import PREFIX
+from dpinfer_desk.worker.worker import Worker
 
 ANALYSTS = 200
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ def web(folder: str, port: int, counted: str) -> None:
     """The process with the network; it counts what it answers in a file, where one is named."""
     import uvicorn  # noqa: PLC0415
 
-    from dpinfer.serve.network import Place, app_of  # noqa: PLC0415
+    from dpinfer_desk.web.network import Place, app_of  # noqa: PLC0415
 
     application = app_of(Desk.open(folder, public=True), Place(port=port))
     counts: Counter[str] = Counter()

@@ -17,10 +17,10 @@ import pandas as pd
 
 import dpinfer as dp
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import slots
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.tables import Table
 from dpinfer.errors import HopelessFitWarning, PrivacyError
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.tables import Table
+from dpinfer_desk.worker import response_times
 
 RECORDS = 1000
 LADDER = tuple(0.5 * k for k in range(1, 121))
@@ -145,7 +145,7 @@ def overruns(number: int, seconds: float, before: dict[str, Any]) -> dict[str, A
         for question in asked:
             key = question.digest()[:12]
             if key not in found["slots"]:
-                found["slots"][key] = slots.chosen(LADDER, table, question)
+                found["slots"][key] = response_times.chosen(LADDER, table, question)
         while found["fits"] < number and time.monotonic() - began < seconds:
             for name, place in places.items():
                 for question in asked:

@@ -23,16 +23,16 @@ from benchmarks.desk import desk_in, small_files
 
 import dpinfer as dp
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import accounts as accounts_module
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.forecasting import Forecasts
-from dpinfer.desk.holding import holder
-from dpinfer.desk.verification import whole_result
-from dpinfer.desk.worker import Worker
 from dpinfer.privacy.budget import ZCDP
-from dpinfer.serve import network
-from dpinfer.serve.entrance import form_of
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import accounts as accounts_module
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.store.locks import holder
+from dpinfer_desk.store.verification import whole_result
+from dpinfer_desk.web import network
+from dpinfer_desk.web.entrance import form_of
+from dpinfer_desk.worker.forecasts import Forecasts
+from dpinfer_desk.worker.worker import Worker
 
 FORMULA = "visit ~ health"
 ASKED = {"formula": FORMULA, "rho": 0.5}

@@ -49,7 +49,7 @@ def start() -> dict[str, Any]:
         invitation = ""
         for command in commands():
             step = time.monotonic()
-            line = command.replace("'dpinfer[serve]'", f"'{wheel}[serve]'")
+            line = command.replace("'dpinfer[desk]'", f"'{wheel}[desk]'")
             if command.startswith("dpinfer serve run"):
                 found = _answered(line, folder, environment, invitation, browser)
                 steps[command] = time.monotonic() - step

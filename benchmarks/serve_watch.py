@@ -35,9 +35,9 @@ from benchmarks.serve_pages import (
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.asking.allowed import Question
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
-from dpinfer.serve import network
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.web import network
 
 SIDES = ("demo", "yes")
 TABLES = 2  # at work at once, all of one side

@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src/dpinfer"
+DESK = ROOT / "src/dpinfer_desk"
 CONTRIBUTING = ROOT / "CONTRIBUTING.md"
 START = "<!-- map: made by `make map` -->\n```\n"
 END = "```\n<!-- end of the map -->"
@@ -33,23 +34,36 @@ ROOMS = {
     "estimators/": "scikit-learn faces",
     "audit.py": None,
     "asking/": "what is asked, in words: specs, and questions of those who must not see the data",
-    "desk/": "questions from people who must never see the data: no network, no extra",
-    "serve/": "the page of a desk on the loopback address; Starlette only here",
     "client.py": None,
     "__init__.py": None,
     "cli/": "the command line, one module per command",
     "__main__.py": None,
 }
+DESK_ROOMS = {
+    "__init__.py": None,
+    "store/": "what a desk keeps in its folder, and who may read and write it",
+    "desk.py": None,
+    "permissions.py": None,
+    "backup.py": None,
+    "checkup.py": None,
+    "worker/": "the process with the data, which has no network; and forecasts, which need no data",
+    "web/": "the process with the network, which has no data: pages, and an interface for programs",
+    "cli/": "the commands `dpinfer desk` and `dpinfer serve`, which the command line loads as a plug-in",
+}
+PACKAGES = {SOURCE: ROOMS, DESK: DESK_ROOMS}
 
 
-def modules() -> list[Path]:
+def modules(package: Path = SOURCE) -> list[Path]:
     """Every module that holds something."""
-    return sorted(path for path in SOURCE.rglob("*.py") if path.read_text(encoding="utf-8").strip())
+    return sorted(
+        path for path in package.rglob("*.py") if path.read_text(encoding="utf-8").strip()
+    )
 
 
 def room_of(path: Path) -> str:
-    """The entry of ROOMS a module belongs to."""
-    first, *rest = path.relative_to(SOURCE).parts
+    """The room of its package that a module belongs to."""
+    package = DESK if path.is_relative_to(DESK) else SOURCE
+    first, *rest = path.relative_to(package).parts
     return f"{first}/" if rest else first
 
 
@@ -61,9 +75,13 @@ def purpose(path: Path) -> str:
 
 def drawn() -> str:
     """The map as text."""
-    found = modules()
-    lines = ["src/dpinfer/"]
-    for room, sentence in ROOMS.items():
+    return "\n".join(_drawn(package, rooms) for package, rooms in PACKAGES.items())
+
+
+def _drawn(package: Path, rooms: dict[str, str | None]) -> str:
+    found = modules(package)
+    lines = [f"src/{package.name}/"]
+    for room, sentence in rooms.items():
         members = [path for path in found if room_of(path) == room]
         if sentence is None:
             lines += [f"  {path.name:<22}{purpose(path)}" for path in members]

@@ -24,14 +24,15 @@ EXTRAS = {
     "report": {"jinja2", "matplotlib"},
     "dask": {"dask"},
     "spark": {"pyspark"},
-    "serve": {"starlette", "uvicorn"},
+    "desk": {"starlette", "uvicorn"},
 }
 
 # Which extras a part of the library may import.
+PACKAGES = {"dpinfer", "dpinfer_desk"}
 ALLOWED = {
+    "dpinfer_desk": {"desk"},
     "cli": {"cli"},
     "views": {"report"},
-    "serve": {"serve"},
     "tables/on_dask.py": {"dask"},
     "tables/on_spark.py": {"spark"},
 }
@@ -168,16 +169,20 @@ def test_no_cluster(package, module, message):
     assert succeeds(without([package], program)) == f"{MissingError.__name__} {message}\n"
 
 
-def test_no_page(tmp_path):
-    """It is said before the folder is looked at; the desk itself needs no extra."""
-    for absent, command in (("starlette", "desk open"), ("uvicorn", "serve run")):
-        done = without([absent], COMMAND_LINE, *command.split(), tmp_path / "nothing")
+def test_no_desk(tmp_path):
+    """Whatever is asked of it is answered by one sentence, before a folder is looked at."""
+    for absent, command, *arguments in (
+        ("starlette", "desk"),
+        ("starlette", "desk", "init", tmp_path / "desk"),
+        ("uvicorn", "desk", "open", tmp_path / "nothing"),
+        ("uvicorn", "serve", "run", tmp_path / "nothing"),
+    ):
+        done = without([absent], COMMAND_LINE, command, *arguments)
         message = (
-            f"error: dpinfer {command} needs starlette and uvicorn: pip install 'dpinfer[serve]'\n"
+            f"error: dpinfer {command} needs starlette and uvicorn: pip install 'dpinfer[desk]'\n"
         )
         assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
-    for command in ("desk", "serve"):
-        assert "table" in succeeds(without(EXTRAS["serve"], COMMAND_LINE, command, "--help"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_figures_need_no_jinja2():
@@ -226,7 +231,7 @@ def test_extras_hold_what_the_messages_say():
     assert extras["report"] == EXTRAS["report"]
     assert extras["cli"] == EXTRAS["cli"] | EXTRAS["report"]
     assert [extras[name] for name in ("dask", "spark")] == [EXTRAS["dask"], EXTRAS["spark"]]
-    assert extras["serve"] == EXTRAS["serve"] | extras["cli"]
+    assert extras["serve"] == extras["desk"] == EXTRAS["desk"] | extras["cli"]
     assert extras["all"] == extras["cli"] | extras["report"]
     assert extras["dev"] > extras["all"]
     for extra, packages in EXTRAS.items():
@@ -238,9 +243,7 @@ def imported(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-        for name in (
-            {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"dpinfer"}
-        ):
+        for name in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - PACKAGES:
             yield name, node
 
 
@@ -254,8 +257,8 @@ def test_every_import_is_declared():
     """A module relies on the dependencies and on what its part may take of the extras."""
     base = named(PROJECT["dependencies"])
     faults = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        place = path.relative_to(SOURCE).as_posix()
+    for path in sorted(SOURCE.parent.rglob("*.py")):
+        place = path.relative_to(SOURCE.parent).as_posix().removeprefix("dpinfer/")
         extras = ALLOWED.get(place.partition("/")[0], ALLOWED.get(place, set()))
         allowed = base.union(*(named(PROJECT["optional-dependencies"][name]) for name in extras))
         for module, _ in imported(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpinfer
-from map_of_rooms import CONTRIBUTING, ROOMS, modules, purpose, renewed, room_of
+from map_of_rooms import CONTRIBUTING, DESK, PACKAGES, ROOMS, modules, purpose, renewed, room_of
 
 ROOT = Path(dpinfer.__file__).parent
 
@@ -29,11 +29,11 @@ PUBLIC = {  # what `dp.NAME` loads
 }  # fmt: skip
 
 
-def place(parts):
+def place(parts, root=ROOT):
     """The file of a dotted name, or of the module that it is a name in."""
     for path in ("/".join(parts), "/".join(parts[:-1])):
         for file in (f"{path}.py", f"{path}/__init__.py"):
-            if path and (ROOT / file).exists():
+            if path and (root / file).exists():
                 return file
     return "__init__.py"
 
@@ -77,7 +77,7 @@ def test_the_map_is_the_tree():
     """Every module is in the map, under the words of its docstring."""
     text = CONTRIBUTING.read_text(encoding="utf-8")
     assert renewed(text) == text, "run `make map`"
-    assert all(purpose(path) for path in MODULES)
+    assert all(purpose(path) for package in PACKAGES for path in modules(package))
 
 
 # Loaded when it is called: what reads the types of a table on behalf of a draft.
@@ -107,7 +107,8 @@ def test_imports_have_no_cycle():
 
 def test_no_two_modules_have_one_name():
     """But for a command, which is named after what it runs."""
-    names = Counter(path.stem for path in MODULES if room_of(path) != "cli/")
+    every = [path for package in PACKAGES for path in modules(package)]
+    names = Counter(path.stem for path in every if room_of(path) != "cli/")
     assert [name for name, count in names.items() if count > 1 and name != "__init__"] == []
 
 
@@ -186,8 +187,106 @@ def test_privacy_rests_on_no_inference():
 def test_sub_packages_are_empty():
     """But for the public ones, which gather the names that users call."""
     public = {ROOT, ROOT / "simulate", ROOT / "cli"}
-    for path in ROOT.rglob("__init__.py"):
-        assert path.parent in public or path.read_text() == ""
+    for package in PACKAGES:
+        for path in package.rglob("__init__.py"):
+            assert path.parent in public | {DESK} or path.read_text() == ""
+
+
+DESK_NAMES = [path.relative_to(DESK).as_posix() for path in modules(DESK)]
+
+
+def imported_by(path):
+    """The modules that a module imports from, with the names it takes, by their dotted names."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, name.name) for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((name.name, name.asname or "") for name in node.names)
+
+
+def within_desk(path):
+    """The files of the desk that a module of it imports from."""
+    for module, name in imported_by(path):
+        package, *parts = module.split(".")
+        if package == "dpinfer_desk":
+            yield place([*parts, name], DESK)
+
+
+def test_imports_of_the_desk_point_up_the_map():
+    """The store knows no worker, the worker no web, the web no commands."""
+    order = list(PACKAGES[DESK])
+    faults = [
+        f"{path.relative_to(DESK)} imports {target}"
+        for path in modules(DESK)
+        for target in within_desk(path)
+        if order.index(room_of(DESK / target)) > order.index(room_of(path))
+    ]
+    assert not faults
+    graph = {
+        name: set(within_desk(path)) - {name}
+        for name, path in zip(DESK_NAMES, modules(DESK), strict=True)
+    }
+    list(TopologicalSorter(graph).static_order())
+
+
+def test_dpinfer_never_imports_the_desk():
+    faults = [
+        name
+        for name, path in zip(NAMES, MODULES, strict=True)
+        if "dpinfer_desk" in path.read_text(encoding="utf-8")
+    ]
+    assert not faults
+
+
+TAKEN_BY_THE_DESK = {  # names that it takes of each module; "dp" for the package itself
+    "dpinfer": "dp persistence",
+    "dpinfer.asking.allowed": "Question SECTIONS question_of question_schema read_question",
+    "dpinfer.asking.asked": "budget_of",
+    "dpinfer.asking.rules": "Rule one_of",
+    "dpinfer.asking.spec": "RULES check check_name of_options",
+    "dpinfer.cli": "screen",
+    "dpinfer.cli.screen": "AsJson Quiet Screen",
+    "dpinfer.errors": "DpinferError HopelessFitWarning InputError LedgerError "
+    "NO_ANSWER NoAnswerError PrivacyError require",
+    "dpinfer.estimators.aliases": "HERE",
+    "dpinfer.estimators.models": "LinearModel",
+    "dpinfer.fit.choose": "TARGETS",
+    "dpinfer.fit.penalised": "Penalised",
+    "dpinfer.fit.recipe": "Recipe",
+    "dpinfer.neighbours": "Neighbours",
+    "dpinfer.privacy": "accountant",
+    "dpinfer.privacy.account": "Account",
+    "dpinfer.privacy.accountant": "Total",
+    "dpinfer.privacy.budget": "ApproxDP PureDP ZCDP",
+    "dpinfer.privacy.entries": "Entry",
+    "dpinfer.privacy.ledger": "Allowance Ledger Preview rounded_down",
+    "dpinfer.privacy.store": "ConflictingEntryError FileStore MissingEntryError chain_fault "
+    "json_lines keep_sidecar_files sidecar_files transaction",
+    "dpinfer.result.result": "FitResult",
+    "dpinfer.result.text": "escape_controls",
+    "dpinfer.schema.columns": "Column Number Outcome levels_of",
+    "dpinfer.schema.design": "Design",
+    "dpinfer.schema.formula": "parse",
+    "dpinfer.schema.schema": "Schema",
+    "dpinfer.schema.toml": "dump read_toml",
+    "dpinfer.simulate.forecast": "Forecast forecast",
+    "dpinfer.simulate.practice": "practice",
+    "dpinfer.tables.arrow_files": "members_of",
+    "dpinfer.tables.table": "check number_of table_of",
+    "dpinfer.views": "report",
+    "dpinfer.views.page": "style",
+}  # fmt: skip
+
+
+def test_the_desk_imports_these_public_names_of_dpinfer():
+    """A name that the desk begins or ceases to need is added here, or taken away."""
+    taken = {}
+    for path in modules(DESK):
+        for module, name in imported_by(path):
+            if module.split(".")[0] == "dpinfer":
+                taken.setdefault(module, set()).add(name)
+    assert taken == {module: set(names.split()) for module, names in TAKEN_BY_THE_DESK.items()}
+    assert not [name for names in taken.values() for name in names if name.startswith("_")]
 
 
 def test_the_walk_names_what_is_there():

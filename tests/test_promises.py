@@ -9,7 +9,7 @@ import dpinfer
 
 ROOT = Path(__file__).parent.parent
 SOURCE = "\n".join(
-    p.read_text(encoding="utf-8") for p in Path(dpinfer.__file__).parent.rglob("*.py")
+    p.read_text(encoding="utf-8") for p in Path(dpinfer.__file__).parents[1].rglob("*.py")
 )
 TESTS = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "tests").rglob("test_*.py"))
 PROMISES = (ROOT / "docs/promises.md").read_text(encoding="utf-8")

@@ -24,8 +24,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from dpinfer.asking.allowed import Question
-from dpinfer.desk.tickets import LostError
-from dpinfer.errors import DpinferError, InputError, LedgerError, ServerError
+from dpinfer.errors import DpinferError, InputError, LedgerError, NoAnswerError, ServerError
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.result.result import FitResult
@@ -237,7 +236,7 @@ def _error(answer: _Answer) -> DpinferError:
             f"the server answered {answer.status}, and not as a desk does: check the address"
         )
     if code == "lost":
-        return LostError()
+        return NoAnswerError()
     if code == "refused":
         return LedgerError(words)
     if answer.status >= 500 or answer.status == 429:
@@ -460,7 +459,7 @@ class Asked(Answer):
         """The result, when its time has come; that does not depend on the data.  It may be called
         again, also from another machine, by `Site.question`.
 
-        `LostError` where the answer is lost, `InputError` where there will be none, and
+        `NoAnswerError` where the answer is lost, `InputError` where there will be none, and
         `ServerError` where it is not there within ``timeout`` seconds.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout

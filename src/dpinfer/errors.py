@@ -2,7 +2,8 @@
 
     DpinferError
     ├── InputError     a public fact is missing or wrong: a shape, a type, a name, a bound, a loss
-    │   └── MissingError   it needs a package that is not installed; an ImportError as well
+    │   ├── MissingError   it needs a package that is not installed; an ImportError as well
+    │   └── NoAnswerError  a question at a desk was booked and has no result
     ├── BudgetError    a budget, share or penalty cannot give the promise that was asked for
     ├── LedgerError    the book refuses the spend
     ├── PrivacyError   a step tried to release something that was not booked, or cannot be proved
@@ -13,6 +14,13 @@ No message ever contains a value of the data.  Each names the fault and the reme
 """
 
 from importlib.util import find_spec
+
+NO_ANSWER = (
+    "The answer to this question is lost. It was booked, so it is paid for: it is neither refunded nor run again, "
+    "because a second run would be a second look at the data. Why it was lost is not told, as that could tell of the "
+    "data. To know the answer, ask, and pay, again (--again)."
+)
+"""The only text for a question at a desk that was booked and has no result."""
 
 
 class DpinferError(Exception):
@@ -25,6 +33,13 @@ class InputError(DpinferError, ValueError):
 
 class MissingError(InputError, ImportError):
     """What was asked for needs a package that is not installed."""
+
+
+class NoAnswerError(InputError):
+    """A question at a desk was booked and has no result; the text is always `NO_ANSWER`."""
+
+    def __init__(self) -> None:
+        super().__init__(NO_ANSWER)
 
 
 class BudgetError(DpinferError, ValueError):
@@ -58,6 +73,12 @@ def installed(*packages: str) -> bool:
         return all(find_spec(package) is not None for package in packages)
     except (ImportError, ValueError):
         return False
+
+
+def require(what: str, extra: str, *packages: str) -> None:
+    """Raise the error of `missing` where one of these packages is not installed."""
+    if not installed(*packages):
+        raise missing(what, extra, *packages)
 
 
 def missing(what: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import dpinfer as dp
-from dpinfer.cli import desk
+from dpinfer import errors
 from helpers.terminal import fails, run, run_here, succeeds
 
 
@@ -66,8 +66,8 @@ def test_an_earlier_demo_is_replaced_when_told_to(shown):
 
 
 def test_a_page_needs_its_packages_before_anything_is_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(desk, "installed", lambda *_: False)
-    fails(run_here("demo", "--out", "try", "--open", cwd=tmp_path), "dpinfer[serve]")
+    monkeypatch.setattr(errors, "installed", lambda *_: False)
+    fails(run_here("demo", "--out", "try", "--open", cwd=tmp_path), "dpinfer[desk]")
     assert not list(tmp_path.iterdir())
 
 

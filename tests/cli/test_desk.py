@@ -5,7 +5,7 @@ import json
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
 from helpers.desks import hasten, later, work
 from helpers.terminal import SECRET, fails, files_in, run, run_here, succeeds, table
 

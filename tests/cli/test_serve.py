@@ -7,10 +7,10 @@ import stat
 
 import pytest
 
-from dpinfer.desk import accounts as module
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.worker import Worker
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import accounts as module
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.worker.worker import Worker
 from helpers.terminal import fails, files_in, run, run_here, succeeds
 
 PASSWORD = "correct horse battery"

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk import accounts as module
-from dpinfer.desk import child
-from dpinfer.desk.accounts import Accounts, LockedError, Signed
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import accounts as module
+from dpinfer_desk.store.accounts import Accounts, LockedError, Signed
+from dpinfer_desk.worker import fit_process
 from helpers.desks import ask, desk_in
 from helpers.forking import forked
 
@@ -388,7 +388,7 @@ def test_a_claimed_question_of_a_closed_account_is_refused(tmp_path, quick):
     asked = ask(desk)
     desk.register.move(asked.id, ("queued",), "claimed", "worker", slot=0.6)
     accounts.close("meier", "steward")
-    _, status = os.waitpid(forked(lambda: child.main(str(desk.folder.path), asked.id)), 0)
+    _, status = os.waitpid(forked(lambda: fit_process.main(str(desk.folder.path), asked.id)), 0)
     assert status == 0
     assert desk.ticket(asked.id).state == "refused"
     assert desk.table("visits").ledger().entries() == ()

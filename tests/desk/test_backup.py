@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk import checkup
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.backup import back_up, last_backup
-from dpinfer.desk.checkup import findings
-from dpinfer.desk.desk import Desk
+from dpinfer_desk import checkup
+from dpinfer_desk.backup import back_up, last_backup
+from dpinfer_desk.checkup import findings
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.accounts import Accounts
 from helpers.desks import ask, desk_in, hasten, later, work
 
 
@@ -70,7 +70,7 @@ def test_a_backup_holds_no_record_and_is_for_its_owner(desk, tmp_path):
 
 def test_a_backup_brings_no_access_back(desk, tmp_path, monkeypatch):
     """Sessions, tokens and invitations of the time of the backup open nothing."""
-    monkeypatch.setattr("dpinfer.desk.accounts._N", 16)
+    monkeypatch.setattr("dpinfer_desk.store.accounts._N", 16)
     accounts = Accounts(desk.register)
     accounts.open("meier", "analyst", "steward")
     accounts.set_password("meier", "correct horse battery")
@@ -137,7 +137,7 @@ def test_what_is_missing_is_told(desk, tmp_path, monkeypatch):
     for name in ("table.parquet", "ledger.db"):
         os.chmod(tmp_path / name, 0o600)
     back_up(desk, tmp_path / "copy")
-    monkeypatch.setattr("dpinfer.desk.accounts._N", 16)
+    monkeypatch.setattr("dpinfer_desk.store.accounts._N", 16)
     desk.add_person("boss")
     accounts = Accounts(desk.register)
     accounts.open("boss", "steward", "steward")

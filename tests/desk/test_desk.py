@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk import tickets
-from dpinfer.desk.desk import Desk, told
-from dpinfer.desk.holding import held, holder
-from dpinfer.desk.tables import Fingerprint, Policy
+from dpinfer_desk.desk import Desk, told
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.locks import held, holder
+from dpinfer_desk.store.tables import Fingerprint, Policy
 from helpers.desks import ask, desk_in, question
 from helpers.forking import forked
 from helpers.terminal import files_in

@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk import forecasting
-from dpinfer.desk.forecasting import BusyError, Forecasts
-from dpinfer.desk.sight import NowhereError
 from dpinfer.simulate.forecast import Forecast, forecast
+from dpinfer_desk.permissions import NowhereError
+from dpinfer_desk.worker import forecasts as module
+from dpinfer_desk.worker.forecasts import BusyError, Forecasts
 from helpers import forecast_bombs as bombs
 from helpers.desks import desk_in, question
 
@@ -125,7 +125,7 @@ def test_a_flood_is_turned_away(desk):
 
 
 def test_old_forecasts_are_forgotten(desk, monkeypatch):
-    monkeypatch.setattr(forecasting, "_KEPT", 3)
+    monkeypatch.setattr(module, "_KEPT", 3)
     forecasts = _Still(desk)
     idents = []
     for k in range(5):
@@ -139,7 +139,7 @@ def test_old_forecasts_are_forgotten(desk, monkeypatch):
 
 def test_large_forecasts_are_few(desk, monkeypatch):
     """All that is remembered has at most so many bytes, and of what was asked nothing is kept."""
-    monkeypatch.setattr(forecasting, "_KEPT_BYTES", 5000)
+    monkeypatch.setattr(module, "_KEPT_BYTES", 5000)
     forecasts = Forecasts(desk)
     asked = threading.Event()
 
@@ -147,7 +147,7 @@ def test_large_forecasts_are_few(desk, monkeypatch):
         assert asked.wait(LONG)  # so that nothing is done while it is asked for
         return None, "x" * 2000, 2000
 
-    monkeypatch.setattr(forecasts, "_run", run)
+    monkeypatch.setattr(module, "_run", run)
     idents = []
     for k in range(5):
         asked.clear()
@@ -177,11 +177,11 @@ def test_a_bomb_ends_by_itself(desk, monkeypatch):
     forecasts = Forecasts(desk)
     assert said_by(forecasts, bombs.limited, 0.1) == "[(20, 20), (0, 0), (0, 0)]"
     assert 5 <= int(said_by(forecasts, bombs.grows, 0.2)) <= 10  # times 100 MB
-    assert said_by(forecasts, bombs.dies, 0.3) == forecasting._GIVEN_UP
-    monkeypatch.setattr(forecasting, "_WALL", 2.0)
+    assert said_by(forecasts, bombs.dies, 0.3) == module._GIVEN_UP
+    monkeypatch.setattr(module, "_WALL", 2.0)
     start = time.monotonic()
-    assert said_by(forecasts, bombs.loops, 0.4) == forecasting._GIVEN_UP
+    assert said_by(forecasts, bombs.loops, 0.4) == module._GIVEN_UP
     assert time.monotonic() - start >= 2
-    monkeypatch.setattr(forecasting, "_WALL", 90.0)
+    monkeypatch.setattr(module, "_WALL", 90.0)
     again = forecasts.ask("visits", question(rho=0.6), "meier")
     assert forecasts.found(again, "meier", LONG).names

@@ -5,11 +5,11 @@ from contextlib import closing
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.journal import Event, Journal
-from dpinfer.desk.tables import Policy
 from dpinfer.privacy import store
 from dpinfer.privacy.store import FileStore
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.journal import Event, Journal
+from dpinfer_desk.store.tables import Policy
 from helpers.desks import ask, desk_in
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk import published
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.tables import Policy, Table
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import published
+from dpinfer_desk.store.tables import Policy, Table
 from helpers.desks import ask, desk_in, question, work
 
 

@@ -10,16 +10,17 @@ import pytest
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.desk import child, tickets
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.journal import Journal
-from dpinfer.desk.recovery import recover, settle
-from dpinfer.desk.register import Register
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.verification import whole_result
 from dpinfer.estimators.models import LinearModel
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.ledger import Ledger
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.journal import Journal
+from dpinfer_desk.store.register import Register
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.store.verification import whole_result
+from dpinfer_desk.worker import fit_process
+from dpinfer_desk.worker.recovery import recover, settle
 from helpers.desks import ask, desk_in, hasten, later, question, work
 from helpers.forking import forked
 
@@ -32,8 +33,8 @@ WATCHED = [
     (Ledger, "book"),
     (Gate, "release"),
     (persistence, "write"),
-    (child, "limit"),
-    (child, "_answer"),
+    (fit_process, "limit"),
+    (fit_process, "_answer"),
 ]
 
 
@@ -215,7 +216,7 @@ def test_an_old_ledger_pauses_its_table(tmp_path):
 
 def fitted(desk, ticket):
     """Run the process of a question that was claimed, without a worker; how it ended."""
-    return os.waitpid(forked(lambda: child.main(str(desk.folder.path), ticket.id)), 0)[1]
+    return os.waitpid(forked(lambda: fit_process.main(str(desk.folder.path), ticket.id)), 0)[1]
 
 
 def test_guarantee_no_old_ledger(tmp_path):
@@ -253,13 +254,13 @@ def test_a_question_that_is_queued_under_its_process_is_paid(tmp_path, monkeypat
     """Recovery looks just before the process takes its lock: booked once, and no record is read."""
     desk = desk_in(tmp_path, ladder=(600.0,))
     ticket = claimed(desk)
-    limit = child.limit
+    limit = fit_process.limit
 
     def late(*arguments):
         settle(desk, desk.register.ticket(ticket.id), None)
         limit(*arguments)
 
-    monkeypatch.setattr(child, "limit", late)
+    monkeypatch.setattr(fit_process, "limit", late)
     fitted(desk, ticket)
     monkeypatch.undo()
     assert desk.register.ticket(ticket.id).state == "queued"
@@ -361,7 +362,7 @@ def test_guarantee_no_old_desk(tmp_path):
     put_back(copy, desk.folder.shared, "desk.db")
     with pytest.raises(dp.LedgerError, match="an old copy was put back"):
         desk.add_person("huber")
-    booking = child.Booking(desk, ticket, desk.table("visits").ledger())
+    booking = fit_process.Booking(desk, ticket, desk.table("visits").ledger())
     with pytest.raises(dp.LedgerError, match="an old copy was put back"):
         booking.book(desk.check("visits", ticket.question, "meier").entry)
     assert desk.table("visits").ledger().entries() == ()

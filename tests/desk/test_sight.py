@@ -2,11 +2,11 @@
 
 import pytest
 
-from dpinfer.desk.accounts import Signed
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.sight import NowhereError, Sight
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.tickets import ANSWERED, WAITING
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.permissions import NowhereError, Sight
+from dpinfer_desk.store.accounts import Signed
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.store.tickets import ANSWERED, WAITING
 from helpers.desks import ask, desk_in, question, work
 
 

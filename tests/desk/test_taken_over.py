@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk import child
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.holding import held, holder
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.locks import held, holder
+from dpinfer_desk.worker import fit_process
 from helpers.desks import ask, desk_in, hasten, later, work
 from helpers.forking import forked
 
@@ -85,7 +85,7 @@ def test_a_log_is_a_plain_file(tmp_path):
     for name in ("one.log", "two.log"):
 
         def log(name=name):
-            child._log(tmp_path / name)
+            fit_process._log(tmp_path / name)
             print("into the log", flush=True)
 
         _, status = os.waitpid(forked(log), 0)
@@ -209,9 +209,9 @@ def test_a_slot_is_a_rung_of_the_ladder(desk, slot):
     """One that is not is refused before anything is booked."""
     asked = ask(desk)
     desk.register.move(asked.id, ("queued",), "claimed", "worker", slot=slot)
-    os.waitpid(forked(lambda: child.main(str(desk.folder.path), asked.id)), 0)
+    os.waitpid(forked(lambda: fit_process.main(str(desk.folder.path), asked.id)), 0)
     found = desk.ticket(asked.id)
-    assert (found.state, found.reason) == ("refused", child.NO_RUNG)
+    assert (found.state, found.reason) == ("refused", fit_process.NO_RUNG)
     assert desk.table("visits").ledger().entries() == ()
 
 

@@ -14,13 +14,13 @@ import pytest
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.desk import child, slots, tickets
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.tickets import LOST, LostError
-from dpinfer.desk.worker import Worker
-from dpinfer.errors import PrivacyError
+from dpinfer.errors import NO_ANSWER, NoAnswerError, PrivacyError
 from dpinfer.privacy.gate import Gate
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.worker import fit_process, response_times
+from dpinfer_desk.worker.worker import Worker
 from helpers.desks import ask, desk_in, forks, hasten, later, question, work
 from helpers.terminal import SECRET, run_here
 
@@ -48,7 +48,7 @@ def test_a_question_from_asking_to_answer(tmp_path):
         later(desk).ask("visits", question(rho=50.0), "meier", "another key", anyway=True)
     assert desk.verify(thorough=True).ok
     desk.folder.result(ticket.id).unlink()
-    with pytest.raises(LostError):  # and no path
+    with pytest.raises(NoAnswerError):  # and no path
         later(desk).result(ticket.id)
     assert desk.analyst("visits", "meier").spent == pytest.approx(50.0)
     assert [spend.by for spend in desk.burn_down("visits")] == ["meier"]
@@ -65,13 +65,13 @@ def test_guarantee_public_answer_times(tmp_path, monkeypatch):
     for name in names:
         desk.allow(name, "meier", 100.0)
     asked = {name: desk.ask(name, question(rho=0.1), "meier", anyway=True) for name in names}
-    marked = child.mark_booked
+    marked = fit_process.mark_booked
 
     def slowly(desk, ident, entry):
         marked(desk, ident, entry)
         time.sleep(delays[desk.register.ticket(ident).table])
 
-    monkeypatch.setattr(child, "mark_booked", slowly)
+    monkeypatch.setattr(fit_process, "mark_booked", slowly)
     seen = {}
     over = threading.Event()
 
@@ -157,7 +157,7 @@ def force(monkeypatch, late):
     """Each asker has the fault of his name, once his question is booked."""
     now = []
     release = Gate.release
-    marked = child.mark_booked
+    marked = fit_process.mark_booked
     write = persistence.write
 
     def mark(desk, ident, entry):
@@ -186,7 +186,7 @@ def force(monkeypatch, late):
             content = json.dumps(document).encode()
         write(path, content)
 
-    monkeypatch.setattr(child, "mark_booked", mark)
+    monkeypatch.setattr(fit_process, "mark_booked", mark)
     monkeypatch.setattr(Gate, "release", faulty)
     monkeypatch.setattr(persistence, "write", unwritable)
 
@@ -223,22 +223,22 @@ def test_guarantee_two_outcomes(tmp_path, monkeypatch):
     answers = set()
     for ticket in asked.values():
         assert shown.ticket(ticket.id).state == "lost"
-        with pytest.raises(LostError) as lost:
+        with pytest.raises(NoAnswerError) as lost:
             shown.result(ticket.id)
-        assert str(lost.value) == LOST
+        assert str(lost.value) == NO_ANSWER
         done = shown.ticket(ticket.id)
         assert (done.due - type(done.due).fromisoformat(done.booked)).total_seconds() == 600
         shrink(desk, ticket.id)
         told = run_here("desk", "answer", desk.folder.path, ticket.id)
         answers.add((told.returncode, told.stdout.encode(), told.stderr.encode()))
     assert len(answers) == 1
-    assert answers == {(2, b"", f"error: {LOST}\n".encode())}
+    assert answers == {(2, b"", f"error: {NO_ANSWER}\n".encode())}
     assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == len(FAULTS) + 1
     assert desk.verify().ok
 
 
 def busy(path):
-    from dpinfer.desk.holding import holder  # noqa: PLC0415
+    from dpinfer_desk.store.locks import holder  # noqa: PLC0415
 
     return holder(path) is not None
 
@@ -269,11 +269,11 @@ def test_what_is_refused_before_booking_is_free(tmp_path, monkeypatch):
     def fault(*_):
         raise ValueError(f"of the record {SECRET}")
 
-    monkeypatch.setattr(child, "_refusal", lambda *_: "")
-    monkeypatch.setattr(child.Booking, "book", fault)
+    monkeypatch.setattr(fit_process, "_refusal", lambda *_: "")
+    monkeypatch.setattr(fit_process.Booking, "book", fault)
     work(desk)
     assert desk.ticket(third.id).state == "refused"
-    assert desk.ticket(third.id).reason == child.FAULT
+    assert desk.ticket(third.id).reason == fit_process.FAULT
     assert str(SECRET) not in "".join(event.text() for event in desk.journal())
 
 
@@ -340,29 +340,29 @@ def test_slots_are_chosen_on_made_up_records(tmp_path, monkeypatch):
     """The rung depends on the longest fit, and the fit never sees the table."""
     desk = desk_in(tmp_path)
     table = desk.table("visits")
-    monkeypatch.setattr(slots, "longest", lambda *_: 1.2)
+    monkeypatch.setattr(response_times, "longest", lambda *_: 1.2)
     asked = question(rho=0.1)
-    assert slots.chosen((2.0,), table, asked) == 2.0
-    assert slots.chosen((5.0, 15.0, 60.0), table, asked) == 15.0  # 3 (1.2 + .5) = 5.1
+    assert response_times.chosen((2.0,), table, asked) == 2.0
+    assert response_times.chosen((5.0, 15.0, 60.0), table, asked) == 15.0  # 3 (1.2 + .5) = 5.1
     with pytest.raises(dp.InputError, match="longer than the longest slot"):
-        slots.chosen((1.0, 2.0), table, asked)
+        response_times.chosen((1.0, 2.0), table, asked)
     monkeypatch.undo()
     (tmp_path / "table.parquet").unlink()
-    assert slots.longest(table, asked) > 0
-    assert slots.longest(table, question(epsilon=1.0)) > 0  # a pure budget, with a search
+    assert response_times.longest(table, asked) > 0
+    assert response_times.longest(table, question(epsilon=1.0)) > 0  # a pure budget, with a search
     # 50,000 records would need a larger penalty than the million that there are
-    monkeypatch.setattr(slots, "_MADE", 400)
+    monkeypatch.setattr(response_times, "_MADE", 400)
     large = replace(table, records=20_000).sealed()
     sharp = question(epsilon=1.0, loss="svm", target="penalised", knee=0.01, penalty=5e-3)
-    assert slots.longest(large, sharp) > 0
+    assert response_times.longest(large, sharp) > 0
     with pytest.raises(dp.BudgetError):
-        slots.longest(table, sharp)
+        response_times.longest(table, sharp)
 
 
 def test_one_made_up_table_has_an_outcome_that_a_column_decides(tmp_path):
     table = desk_in(tmp_path).table("visits")
     model = question(rho=0.1).model(table.schema, table.ledger().neighbours)
-    frame = slots._frames(table.schema, model, 100)[-1]
+    frame = response_times._frames(table.schema, model, 100)[-1]
     groups = frame.groupby("y")["a"].agg(["min", "max"]).sort_values("min")
     assert len(groups) == 2
     assert groups["max"].iloc[0] < groups["min"].iloc[1]
@@ -381,7 +381,7 @@ def test_a_slot_is_found_out_alone_and_for_each_question(tmp_path, monkeypatch):
         assert not beside
         return 250.0 if asked.rho == 0.2 else 0.1
 
-    monkeypatch.setattr(slots, "longest", longest)
+    monkeypatch.setattr(response_times, "longest", longest)
     more_tables(desk, tmp_path, 1)
     desk.allow("t0", "meier", 100.0)
     first = ask(desk)
@@ -400,10 +400,10 @@ def test_a_slot_is_found_out_alone_and_for_each_question(tmp_path, monkeypatch):
 def test_a_timing_that_fails_is_a_refusal(tmp_path, monkeypatch, fault):
     desk = desk_in(tmp_path, ladder=(600.0, 900.0))
     ticket = ask(desk)
-    monkeypatch.setattr(slots, "longest", fault)
+    monkeypatch.setattr(response_times, "longest", fault)
     work(desk)
     assert desk.ticket(ticket.id).state == "refused"
-    assert desk.ticket(ticket.id).reason == slots.UNTIMED
+    assert desk.ticket(ticket.id).reason == response_times.UNTIMED
 
 
 def test_a_penalty_below_the_floor_is_refused(tmp_path):

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from dpinfer.desk.people import ROLES
-from dpinfer.serve.api import OPERATIONS
-from dpinfer.serve.openapi import statuses
+from dpinfer_desk.store.roles import ROLES
+from dpinfer_desk.web.api import OPERATIONS
+from dpinfer_desk.web.openapi import statuses
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/api.md"
 START = "<!-- operations: made by `python tests/helpers/api_page.py` -->\n"

@@ -2,9 +2,9 @@
 
 import json
 
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
-from dpinfer.serve.api_door import ApiDoor, Request
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.web.api_door import ApiDoor, Request
 from helpers.visits import made
 
 PEOPLE = {

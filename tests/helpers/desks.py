@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import dpinfer as dp
 from dpinfer.asking.allowed import Question
-from dpinfer.desk import tickets
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.worker import Worker
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.worker.worker import Worker
 from helpers.terminal import files_in
 
 FORMULA = "y ~ a + b"

@@ -1,6 +1,6 @@
 """Processes in the place of forecasts that do what they must not; a child imports them from here."""
 
-from dpinfer.desk import forecasting
+from dpinfer_desk.worker import forecasts
 
 PIECE = 10**8
 
@@ -13,7 +13,7 @@ def loops(ear, task):
 
 def grows(ear, task):
     """Takes memory until there is none, and tells how much it got."""
-    forecasting._limit()
+    forecasts._limit()
     held = []
     try:
         while len(held) < 100:
@@ -31,6 +31,6 @@ def limited(ear, task):
     """Tells the limits that the kernel keeps."""
     import resource  # noqa: PLC0415
 
-    forecasting._limit()
+    forecasts._limit()
     kinds = (resource.RLIMIT_CPU, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
     ear.send_bytes(("!" + str([resource.getrlimit(kind) for kind in kinds])).encode())

@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.accounts import Accounts
 
 PROGRAM = [sys.executable, "-m", "dpinfer", "serve"]
 PASSWORD = "correct horse battery"

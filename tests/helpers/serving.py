@@ -10,9 +10,9 @@ import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.worker import Worker
-from dpinfer.serve.api_door import ApiApplication
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.web.api_door import ApiApplication
+from dpinfer_desk.worker.worker import Worker
 
 KINDS = ["plain", "whole"]
 """What serves: a server of the standard library, and all of `dpinfer serve`."""
@@ -107,7 +107,7 @@ def _wholly(site, certificate):
     """Pages and interface, of a desk that may read neither data nor ledgers."""
     import uvicorn  # noqa: PLC0415
 
-    from dpinfer.serve.network import Place, app_of  # noqa: PLC0415
+    from dpinfer_desk.web.network import Place, app_of  # noqa: PLC0415
 
     site.desk.publish("visits")
     desk = Desk.open(site.desk.folder.path, clock=site.desk.clock, public=True)

@@ -5,8 +5,8 @@ import pandas as pd
 
 import dpinfer as dp
 from dpinfer.asking.allowed import Question
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.tables import Policy
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.tables import Policy
 
 SCHEMA = """
 title = "Visits to a doctor, 2024"

@@ -15,7 +15,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer import client
-from dpinfer.desk.tickets import LOST, LostError
+from dpinfer.errors import NO_ANSWER, NoAnswerError
 from helpers.calling import KEY, Site
 from helpers.serving import KINDS, Breaking, certificate_in, served, worked
 from helpers.visits import SLOT
@@ -113,9 +113,9 @@ def test_ask_and_wait(tmp_path):
         with pytest.raises(dp.InputError, match="this was answered already"):
             table.ask(FORMULA, BUDGET)
         desk.desk.folder.result(asked.id).unlink()
-        with pytest.raises(LostError) as lost:
+        with pytest.raises(NoAnswerError) as lost:
             asked.wait()
-        assert str(lost.value) == LOST
+        assert str(lost.value) == NO_ANSWER
 
 
 def test_withdrawn_and_declined(table, desk):

@@ -16,11 +16,11 @@ import pytest
 import uvicorn
 
 import dpinfer as dp
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
-from dpinfer.serve.entrance import Entrance, networks_of
-from dpinfer.serve.guard import Visitor
-from dpinfer.serve.network import Impatient, Place
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.web.entrance import Entrance, networks_of
+from dpinfer_desk.web.guard import Visitor
+from dpinfer_desk.web.network import Impatient, Place
 from helpers.servers import FORM, PASSWORD, PROGRAM, Client, in_a_minute, listening, peopled, served
 from helpers.visits import made, question
 

@@ -5,10 +5,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
-from dpinfer.desk import accounts as module
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
-from dpinfer.serve.network import Place, app_of
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store import accounts as module
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.web.network import Place, app_of
 from helpers.servers import FORM, PASSWORD
 from helpers.visits import made
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from dpinfer.desk.checkup import UNSHARE, without_network
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.checkup import UNSHARE, without_network
+from dpinfer_desk.desk import Desk
 from helpers.servers import PROGRAM, Client, peopled, served
 from helpers.visits import made, question
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk.accounts import Accounts
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.accounts import Accounts
 from helpers.servers import Client
 
 

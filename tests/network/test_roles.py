@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from dpinfer.desk.desk import Desk
-from dpinfer.serve.app import _ACCOUNT_ROUTES, _ANYONE, _ROUTES
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.web.app import _ACCOUNT_ROUTES, _ANYONE, _ROUTES
 from helpers.servers import Client
 from helpers.visits import question
 

@@ -2,7 +2,7 @@
 
 import re
 
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
 from helpers.servers import PASSWORD, Client, peopled, served
 from helpers.visits import made
 

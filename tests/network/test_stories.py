@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
 from helpers.hostile import HOSTILE
 from helpers.servers import PASSWORD, peopled, served
 from helpers.visits import made, question

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 
 import pytest
 
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
 from helpers.visits import made, question
 from helpers.windows import opened
 

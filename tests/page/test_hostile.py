@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.tickets import DECLINED, WAITING, Ticket
 from dpinfer.schema.toml import dump
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.store.tickets import DECLINED, WAITING, Ticket
 from helpers.hostile import HOSTILE
 from helpers.visits import question
 from helpers.windows import Window, opened

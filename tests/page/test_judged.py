@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dpinfer.desk.desk import Desk
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.tickets import CLAIMED, QUEUED
+from dpinfer_desk.desk import Desk
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.store.tickets import CLAIMED, QUEUED
 from helpers.visits import SLOT, made, question
 from helpers.windows import Window, opened
 

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 import dpinfer as dp
-from dpinfer.desk.desk import Desk
+from dpinfer_desk.desk import Desk
 from helpers.visits import SLOT, made, question
 from helpers.windows import Window, opened
 

@@ -12,14 +12,15 @@ import pytest
 import dpinfer as dp
 from dpinfer.asking.allowed import SECTIONS, question_schema
 from dpinfer.asking.spec import RULES
-from dpinfer.desk import tickets
-from dpinfer.desk.tables import Policy
-from dpinfer.desk.worker import Worker
+from dpinfer.errors import NO_ANSWER
 from dpinfer.privacy.store import link
-from dpinfer.serve import api_door
-from dpinfer.serve.api import BODIES, OPERATIONS
-from dpinfer.serve.api_door import ApiApplication
-from dpinfer.serve.openapi import document, statuses
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.tables import Policy
+from dpinfer_desk.web import api_door
+from dpinfer_desk.web.api import BODIES, OPERATIONS
+from dpinfer_desk.web.api_door import ApiApplication
+from dpinfer_desk.web.openapi import document, statuses
+from dpinfer_desk.worker.worker import Worker
 from helpers import api_page
 from helpers.calling import KEY, PEOPLE, QUESTION, Site
 
@@ -303,7 +304,7 @@ def test_too_early_lost_and_none(tmp_path, answered):
     lost = site.reply("GET", place, "a.meier")
     assert lost.status == 410
     document_ = json.loads(lost.content)
-    assert f"{document_['error']}: {document_['remedy']}" == tickets.LOST
+    assert f"{document_['error']}: {document_['remedy']}" == NO_ANSWER
     assert site.reply("GET", place, "b.okafor").status == 404
     other = site.ask("44444444", question={"formula": "visit ~ age", "rho": 0.01})[1]["id"]
     assert site.call("DELETE", f"/questions/{other}", "a.meier")[1]["state"] == "withdrawn"

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.desk.desk import Desk, Spend
-from dpinfer.serve.asked_form import AskedForm, fields_of
-from dpinfer.serve.drawings import NARROW, WIDE, burn_down, widths
-from dpinfer.serve.ticks import Ticks, choices_of, ticks_of
-from dpinfer.serve.visit import Fields, address
+from dpinfer_desk.desk import Desk, Spend
+from dpinfer_desk.web.asked_form import AskedForm, fields_of
+from dpinfer_desk.web.drawings import NARROW, WIDE, burn_down, widths
+from dpinfer_desk.web.ticks import Ticks, choices_of, ticks_of
+from dpinfer_desk.web.visit import Fields, address
 from helpers.hostile import HOSTILE
 from helpers.visits import SCHEMA, made, question
 

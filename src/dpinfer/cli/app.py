@@ -1,7 +1,12 @@
-"""All commands, and the program that runs one of them."""
+"""All commands, and the program that runs one of them.
+
+Another package adds commands by entry points of the group ``dpinfer.commands``: each names a Typer
+application, and its own name is that of the command.
+"""
 
 import os
 import sys
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -13,12 +18,10 @@ from dpinfer.cli import (
     coverage,
     demo,
     describe,
-    desk,
     fit,
     plan,
     report,
     schema,
-    serve,
 )
 from dpinfer.cli.errors import CODES, DONE, INTERRUPTED, NO_READER, complain, failed
 
@@ -27,8 +30,6 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
-app.add_typer(desk.app, name="desk")
-app.add_typer(serve.app, name="serve")
 app.command(help=demo.HELP)(demo.demo)
 app.command(help=plan.HELP)(plan.plan)
 app.command(help=describe.HELP)(describe.describe)
@@ -36,6 +37,8 @@ app.command(help=fit.HELP)(fit.fit)
 app.command(help=report.HELP)(report.report)
 app.command(help=coverage.HELP)(coverage.coverage)
 app.command(help=audit.HELP)(audit.audit)
+for command in entry_points(group="dpinfer.commands"):
+    app.add_typer(command.load(), name=command.name)
 
 
 @app.callback(invoke_without_command=True, epilog=_EPILOG)

@@ -11,9 +11,8 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.cli.desk import require_page
 from dpinfer.cli.screen import Screen, facts, sketch, title
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, require
 
 HELP = """The whole path on the bundled RAND Health Insurance Experiment: schema, ledger, dry run, fit, report.
 
@@ -71,7 +70,7 @@ def demo(
 ) -> None:
     """Run the demo."""
     if open_desk:
-        require_page("dpinfer demo --open")
+        require("dpinfer demo --open", "desk", "starlette", "uvicorn")
     schema = (files("dpinfer") / "_datasets" / "rand_hie.toml").read_bytes()
     _clear(out, force, schema)
     persistence.prepare(out)

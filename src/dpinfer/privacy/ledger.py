@@ -23,8 +23,8 @@ from dpinfer.privacy.store import (
     MemoryStore,
     Row,
     Store,
-    broken,
-    lines,
+    chain_fault,
+    json_lines,
 )
 
 Allowance = PureDP | ZCDP
@@ -233,7 +233,7 @@ class Ledger:
 
     def lines(self) -> str:
         """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
-        return lines(self.chain())
+        return json_lines(self.chain())
 
     def spent(self) -> float:
         """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of
@@ -423,7 +423,7 @@ def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
 
 
 def _unbroken(store: Store, rows: list[Row]) -> list[Row]:
-    fault = broken(rows)
+    fault = chain_fault(rows)
     if fault:
         raise LedgerError(_broken(store, fault))
     return rows

@@ -63,11 +63,11 @@ if hasattr(os, "register_at_fork"):
     )
 
 
-class OtherTextError(Exception):
+class ConflictingEntryError(Exception):
     """A chain has another text in the place of one that is to be added."""
 
 
-class GapError(Exception):
+class MissingEntryError(Exception):
     """A chain lacks texts before one that is to be added."""
 
 
@@ -100,7 +100,7 @@ def link(previous: Row | None, body: str) -> Row:
     return number, body, hashlib.sha256(f"{covered}\n{body}".encode()).hexdigest()
 
 
-def broken(rows: list[Row]) -> str:
+def chain_fault(rows: list[Row]) -> str:
     """Where a chain is broken and how; empty if it is whole."""
     if not rows:
         return "the header is missing"
@@ -115,7 +115,7 @@ def broken(rows: list[Row]) -> str:
     return ""
 
 
-def lines(rows: list[Row]) -> str:
+def json_lines(rows: list[Row]) -> str:
     """A chain as JSON lines, with its hashes, the header first."""
     found = [{"number": number, "body": body, "hash": mark} for number, body, mark in rows]
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
@@ -227,21 +227,21 @@ class FileStore:
 
     def extend(self, texts: Iterable[tuple[int, str]]) -> None:
         """Add texts that have numbers, each after the one before it, whatever the length of the chain.
-        One that is there already is passed over; `OtherTextError` where another one has its number,
-        `GapError` where one before it is missing.
+        One that is there already is passed over; `ConflictingEntryError` where another one has its number,
+        `MissingEntryError` where one before it is missing.
         """
         with transaction(self.path, "BEGIN IMMEDIATE", what=self._what) as connection:
             last = self._last(connection)
             for number, text in texts:
                 if number > last[0] + 1:
-                    raise GapError
+                    raise MissingEntryError
                 if number == last[0] + 1:
                     last = link(last, text)
                     connection.execute("INSERT INTO chain VALUES (?, ?, ?)", last)
                     continue
                 there = "SELECT body FROM chain WHERE number = ?"
                 if connection.execute(there, (number,)).fetchone() != (text,):
-                    raise OtherTextError
+                    raise ConflictingEntryError
 
     def damage(self) -> str:
         """What SQLite finds wrong with the file, and whether the rules that keep it append-only are
@@ -284,7 +284,7 @@ def transaction(
                         _empty_log(connection)
             finally:
                 if shared:
-                    keep_beside(path)
+                    keep_sidecar_files(path)
         except (sqlite3.Error, UnicodeError, OSError) as fault:  # a damaged file has odd words, too
             raise LedgerError(_explained(path, what, fault)) from None
 
@@ -321,12 +321,12 @@ def _empty_log(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def beside(path: Path) -> tuple[Path, ...]:
+def sidecar_files(path: Path) -> tuple[Path, ...]:
     """What SQLite keeps beside a file."""
     return tuple(path.with_name(path.name + ending) for ending in _BESIDE)
 
 
-def keep_beside(path: Path) -> None:
+def keep_sidecar_files(path: Path) -> None:
     """Make what SQLite needs beside a file whose group may write it and not its folder."""
     try:
         facts = path.stat()
@@ -335,7 +335,7 @@ def keep_beside(path: Path) -> None:
     if path.parent.stat().st_mode & stat.S_IWGRP or not facts.st_mode & stat.S_IWGRP:
         return
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    for place in beside(path):
+    for place in sidecar_files(path):
         with suppress(FileExistsError, PermissionError):
             handle = os.open(place, flags, 0o600)
             try:

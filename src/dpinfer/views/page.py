@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,11 @@ def rendered(template: str, parts: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
     )
     return environment.get_template(template).render(**parts)
+
+
+def style() -> str:
+    """Return the style sheet of documents."""
+    return (files("dpinfer") / "views" / "style.css").read_text(encoding="utf-8")
 
 
 def markdown_sections(sections: Iterable[Section]) -> list[str]:

@@ -1,0 +1,389 @@
+"""`dpinfer serve`: a desk on a network, for analysts who sign in: make it, add people, run, check, back up."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from dpinfer.cli import screen
+from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.errors import InputError
+from dpinfer_desk.cli import desk as desk_commands
+
+if TYPE_CHECKING:
+    from dpinfer_desk.desk import Desk
+    from dpinfer_desk.store.accounts import Accounts
+
+app = typer.Typer(
+    help="A desk on a network: people sign in, ask, and read answers, and never see the data.\n\n"
+    "Two processes: the one with the network cannot read the data, and the one with the data has no network.",
+    rich_markup_mode="rich",
+)
+person_app = typer.Typer(help="People who sign in: stewards, analysts, auditors.")
+app.add_typer(desk_commands.table_app, name="table")
+app.add_typer(person_app, name="person")
+
+_Folder = Annotated[Path, typer.Argument(help="The folder of the desk.", metavar="DIR")]
+_Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
+_Group = Annotated[
+    str, typer.Option(help="Of the user who shows pages, where that is another one.")
+]
+_Host = Annotated[str, typer.Option(help="The address to listen on.")]
+_Names = Annotated[
+    list[str] | None, typer.Option("--name", help="As people know the server: stats.example.org.")
+]
+_Proxies = Annotated[
+    list[str] | None,
+    typer.Option("--behind-proxy", help="The address of a proxy that speaks TLS and is trusted."),
+]
+_Certificate = Annotated[Path | None, typer.Option(help="For TLS of its own, with --key.")]
+_Key = Annotated[Path | None, typer.Option(help="The private key of the certificate.")]
+_PATIENCE = 60.0  # seconds that a process has to end
+_SUPERVISED = "DPINFER_SUPERVISED"
+
+
+@app.callback(invoke_without_command=True)
+def serve(context: typer.Context) -> None:
+    """Require the extra before any command of a server."""
+    desk_commands.require_extra(context)
+
+
+@app.command()
+def init(
+    folder: _Folder,
+    *,
+    title: desk_commands.Title = "",
+    ladder: desk_commands.Ladder = "5,15,60,300,900,3600",
+    group: _Group = "",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a desk in a new folder.  Run it as the user who may read the data."""
+    from dpinfer_desk.desk import Desk  # noqa: PLC0415  (loads pandas and formulaic)
+
+    desk = Desk.create(folder, title, desk_commands.numbers(ladder))
+    desk.folder.share(group)
+    talk = Screen(quiet, as_json)
+    talk.show(
+        Text(f"A desk in {folder}. Next, a table, a steward, and off it goes:"),
+        f"$ dpinfer serve table add {folder} visits --data visits.parquet --schema schema.toml --ledger ledger.db",
+        f"$ dpinfer serve person add {folder} you --role steward",
+        f"$ dpinfer serve run {folder}",
+    )
+    talk.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+
+
+@app.command()
+def share(folder: _Folder, *, group: _Group = "") -> None:
+    """Give the process with the network its rights, and no others, as `init` does: after a backup was
+    put back.
+    """
+    desk_commands.opened(folder).folder.share(group)
+
+
+# People
+
+
+@person_app.command("add")
+def add_person(  # noqa: PLR0913  (the public face)
+    folder: _Folder,
+    person: _Person,
+    *,
+    role: Annotated[str, typer.Option(help="steward, analyst or auditor.")] = "analyst",
+    words: Annotated[str, typer.Option(help="Who that is, for the steward.")] = "",
+    table: Annotated[str, typer.Option(help="Give an allowance at this table, too.")] = "",
+    epsilon: desk_commands.Epsilon = None,
+    rho: desk_commands.Rho = None,
+    password: Annotated[
+        bool,
+        typer.Option(
+            "--password", help="Set a password now: asked for, or a line of standard input."
+        ),
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Open an account.  An invitation is printed, with which the person sets a password, once."""
+    from dpinfer_desk.store.roles import role_named  # noqa: PLC0415
+
+    role_named(role)
+    desk = desk_commands.opened(folder)
+    amount = desk_commands.amount_of(desk, table, epsilon, rho) if table else None
+    chosen = _password() if password else ""
+    if person not in {one.name for one in desk.people()}:
+        person = desk.add_person(person, words).name
+    if amount is not None:
+        desk.allow(table, person, amount)
+    accounts = _accounts(desk)
+    accounts.open(person, role, desk.who)
+    if password:
+        accounts.set_password(person, chosen, desk.who)
+        talk = Screen(quiet, as_json)
+        talk.show(Text(f"{person} signs in with the password, as {role}."))
+        talk.give({"person": person, "role": role})
+        return
+    _invited(accounts, desk, person, Screen(quiet, as_json))
+
+
+@person_app.command("invite")
+def invite(
+    folder: _Folder, person: _Person, *, quiet: Quiet = False, as_json: AsJson = False
+) -> None:
+    """Another invitation, for who has lost the first one, or a password."""
+    desk = desk_commands.opened(folder)
+    _invited(_accounts(desk), desk, person, Screen(quiet, as_json))
+
+
+@person_app.command("close")
+def close(folder: _Folder, person: _Person) -> None:
+    """Take an account away, with all sessions and tokens, at once."""
+    desk = desk_commands.opened(folder)
+    _accounts(desk).close(person, desk.who)
+
+
+@person_app.command("list")
+def people(folder: _Folder, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """Who has an account, and in which role."""
+    found = _accounts(desk_commands.opened(folder)).all()
+    talk = Screen(quiet, as_json)
+    rows = [
+        [one.person, one.role, "set" if one.has_password else "none yet", one.invited[:16]]
+        for one in found
+    ]
+    talk.show(screen.sheet(("Person", "Role", "Password", "Invited until"), rows, left=4))
+    talk.give({"accounts": [vars(one) for one in found]})
+
+
+def _invited(accounts: "Accounts", desk: "Desk", person: str, talk: Screen) -> None:
+    secret = accounts.invite(person, desk.who)
+    talk.show(
+        Text(f"The invitation of {person}, for once and for a week; hand it over in private:"),
+        Text(secret),
+    )
+    talk.give({"person": person, "invitation": secret})
+
+
+def _password() -> str:
+    """A password, which stands on no command line: others on the machine see those."""
+    if sys.stdin.isatty():
+        return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
+    return sys.stdin.readline().rstrip("\r\n")
+
+
+def _accounts(desk: "Desk") -> "Accounts":
+    from dpinfer_desk.store.accounts import Accounts  # noqa: PLC0415
+
+    return Accounts(desk.register)
+
+
+# Running
+
+
+@app.command()
+def run(  # noqa: PLR0913  (the public face)
+    folder: _Folder,
+    *,
+    host: _Host = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on.")] = 8766,
+    names: _Names = None,
+    proxies: _Proxies = None,
+    certificate: _Certificate = None,
+    key: _Key = None,
+    web_only: Annotated[
+        bool, typer.Option("--web-only", help="The process with the network alone.")
+    ] = False,
+    worker_only: Annotated[
+        bool, typer.Option("--worker-only", help="The process with the data alone.")
+    ] = False,
+) -> None:
+    """Run a desk: pages for those who sign in, and the worker, each in a process of its own.
+
+    Without --certificate and --key, or --behind-proxy, it listens on this machine alone.  Ctrl-C, or
+    SIGTERM, ends both; a fit that was booked goes on and is taken up by the next run.
+    """
+    if web_only and worker_only:
+        raise InputError("--web-only or --worker-only: give one of them, or none for both")
+    if worker_only:
+        _work(folder)
+        return
+    from dpinfer_desk.web import network  # noqa: PLC0415  (an extra)
+
+    place = network.Place(host, port, tuple(names or ()), tuple(proxies or ()), certificate, key)
+    place.check()
+    if web_only:
+        from dpinfer_desk.desk import Desk  # noqa: PLC0415
+
+        _end_quietly()
+        network.serve(Desk.open(folder, "web", public=True), place, _announce)
+        return
+    desk_commands.opened(folder)  # what is wrong with it is said before anything starts
+    options = ["--host", host, "--port", str(port)]
+    options += [word for name in place.names for word in ("--name", name)]
+    options += [word for proxy in place.proxies for word in ("--behind-proxy", proxy)]
+    if certificate is not None and key is not None:
+        options += ["--certificate", str(certificate), "--key", str(key)]
+    _run_both([str(folder)], options)
+
+
+def _announce(address: str) -> None:
+    print(f"The desk is at {address}", flush=True)
+
+
+def _work(folder: Path) -> None:
+    """The worker, until it is told to end."""
+    from dpinfer_desk.worker.worker import Worker  # noqa: PLC0415  (loads what a fit needs)
+
+    stop = threading.Event()
+    _end_quietly(stop)
+    if _has_network():
+        _warn("the worker has a network: start it by `dpinfer serve run`, systemd or the container")
+    Worker(desk_commands.opened(folder)).run(stop=stop)
+
+
+def _end_quietly(stop: threading.Event | None = None) -> None:
+    """Let SIGTERM and Ctrl-C end this process in good order; so does the end of who started it."""
+
+    def told(_: int, __: FrameType | None) -> None:
+        if stop is not None:
+            stop.set()
+
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, told)
+    if os.environ.get(_SUPERVISED):
+        supervisor = int(os.environ[_SUPERVISED])
+        parents = (os.getppid(), supervisor)
+        threading.Thread(target=_end_with_parent, args=parents, daemon=True).start()
+
+
+def _end_with_parent(parent: int, supervisor: int) -> None:
+    """End with who started this process, also where that one has ended before this is asked."""
+    while os.getppid() == parent and _lives(supervisor):
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        return True
+    return True
+
+
+def _has_network() -> bool:
+    """Whether there is more than the loopback interface."""
+    return any(name != "lo" for _, name in socket.if_nameindex())
+
+
+def _warn(words: str) -> None:
+    print(f"warning: {words}", file=sys.stderr, flush=True)
+
+
+def _run_both(folder: list[str], options: list[str]) -> None:
+    """Both processes, until one of them ends or this one is told to."""
+    from dpinfer_desk.checkup import UNSHARE, without_network  # noqa: PLC0415
+
+    alone: tuple[str, ...] = UNSHARE
+    if not without_network():
+        alone = ()
+        _warn(
+            "this system starts no process without a network, so the worker has one: see `dpinfer serve check`"
+        )
+    own = [sys.executable, "-m", "dpinfer", "serve", "run"]
+    environment = {**os.environ, _SUPERVISED: str(os.getpid())}
+    stop = threading.Event()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, lambda *_: stop.set())
+    worker = subprocess.Popen(
+        [*alone, *own, *folder, "--worker-only"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C of the terminal reaches this process alone
+    )
+    web = subprocess.Popen(
+        [*own, *folder, *options, "--web-only"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    both = {"web": web, "worker": worker}
+    try:
+        while not stop.wait(0.2) and all(one.poll() is None for one in both.values()):
+            continue
+        ended = [name for name, one in both.items() if one.poll() is not None]
+    finally:
+        _end(list(both.values()))
+    if ended and not stop.is_set():
+        raise InputError(f"the {ended[0]} process has ended, and the other one with it: see above")
+
+
+def _end(processes: list["subprocess.Popen[bytes]"]) -> None:
+    """End processes in good order, and those that do not end at last."""
+    for one in processes:
+        one.terminate()
+    deadline = time.monotonic() + _PATIENCE
+    for one in processes:
+        try:
+            one.wait(max(0.1, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            one.kill()
+            one.wait()
+
+
+# Looking after it
+
+
+@app.command()
+def check(
+    folder: _Folder,
+    *,
+    web_user: Annotated[
+        str, typer.Option("--web-user", help="The user of the process with the network.")
+    ] = "",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is missing: rights, users, network, clock, disk, backup, people."""
+    from dpinfer_desk.checkup import findings  # noqa: PLC0415
+
+    found = list(findings(desk_commands.opened(folder), web_user))
+    talk = Screen(quiet, as_json)
+    for one in found:
+        talk.show(Text(f"{'fine   ' if one.fine else 'MISSING'} {one.words}"))
+    lacking = [one for one in found if not one.fine]
+    talk.give({"ok": not lacking, "findings": [vars(one) for one in found]})
+    if lacking:
+        raise InputError(f"{len(lacking)} of {len(found)} are missing: {lacking[0].words}")
+
+
+@app.command()
+def backup(
+    folder: _Folder,
+    out: Annotated[Path, typer.Argument(help="A new folder for the copy.", metavar="OUT")],
+    *,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a desk and its ledgers while they are at work, and print the heads to be kept elsewhere.
+
+    No record is copied.  The copy holds the secret of the desk: keep it where the data are kept.
+    """
+    from dpinfer_desk.backup import back_up  # noqa: PLC0415
+
+    heads = back_up(desk_commands.opened(folder), out)
+    talk = Screen(quiet, as_json)
+    talk.show(Text(f"A copy in {out}. Heads, to be kept elsewhere:"))
+    for name, head in heads.items():
+        talk.show(Text(name), Text(f"  {head}"))  # whole lines, to be copied
+    talk.give({"backup": str(out), "heads": heads})

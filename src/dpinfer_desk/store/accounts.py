@@ -1,0 +1,476 @@
+"""Accounts at a desk: passwords, invitations, sessions and tokens, kept in desk.db as hashes.
+
+    accounts = Accounts(desk.register)
+    accounts.open("a.meier", ANALYST, who="steward")
+    accounts.accept(accounts.invite("a.meier", who="steward"), "a long password")
+    signed = accounts.check("a.meier", "a long password", "10.0.0.7")     # None where it is wrong
+    secret = accounts.open_session("a.meier")                            # goes into a cookie
+    accounts.by_session(secret)
+    ident, secret = accounts.make_token("a.meier", ("read", "ask"), 30, "laptop")
+    accounts.by_token(secret)                                            # None once it is revoked
+
+Who signs in, when and how often is nobody's business later on: the journal has accounts, passwords
+that were set, invitations and tokens, by name and never with a secret.
+"""
+
+import hashlib
+import secrets
+import sqlite3
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hmac import compare_digest
+from typing import Any
+
+from dpinfer.errors import InputError
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.register import Change, Register
+from dpinfer_desk.store.roles import ANALYST, REVOKED, role_named
+
+READ = "read"
+ASK = "ask"
+SCOPES = (READ, ASK)
+"""What a token may do: read, and also ask."""
+
+LONGEST = 90
+"""Days at most that a token lasts."""
+MOST_TOKENS = 20
+"""Tokens that a person may have at a time."""
+INVITATION = timedelta(days=7)
+"""How long an invitation waits."""
+SESSION = timedelta(hours=12)
+"""How long a session lasts at most."""
+IDLE = timedelta(hours=1)
+"""How long a session lasts while nothing is done."""
+TRIES = 5
+"""Passwords that may be tried in a minute, of one person from one address."""
+SHORTEST_PASSWORD = 12
+LONGEST_PASSWORD = 1000
+
+_MINUTE = timedelta(minutes=1)
+_HOUR = timedelta(hours=1)
+_BY_PERSON = 50  # tries in an hour of one person, from all addresses together
+_BY_ADDRESS = 60  # tries in a minute from one address, of all people together
+_N = 2**17
+_R = 8
+_MEMORY = 2**28  # bytes that the hash of a password may take; it takes half
+_SEEN = timedelta(minutes=1)  # how exactly the last use is known
+_LONGEST_NAME = 100
+_SALT = 16
+_NO_ANALYST = "the account of the asker was closed, or is no analyst's any more"
+_TOKEN = "dpinfer-"  # how a token begins, so that whoever finds one knows what it is
+_REVOKE = (
+    "DELETE FROM tokens WHERE id IN (WITH RECURSIVE gone (id) AS ("
+    "SELECT id FROM tokens WHERE person = ? AND id = ? "
+    "UNION SELECT tokens.id FROM tokens JOIN gone ON tokens.maker = gone.id) SELECT id FROM gone)"
+)
+
+
+@dataclass(frozen=True)
+class Signed:
+    """Somebody who has shown who he is: ``scopes`` are all of them in a session, those of the token
+    else, whose id is ``token``.
+    """
+
+    person: str
+    role: str
+    scopes: tuple[str, ...] = SCOPES
+    token: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class AccountOf:
+    """An account as it may be shown: whether a password is set, and until when an invitation waits."""
+
+    person: str
+    role: str
+    opened: str
+    has_password: bool
+    invited: str
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as it may be shown; its secret was shown once.  ``seen`` is the last use, empty before
+    the first.
+    """
+
+    id: str
+    name: str
+    scopes: tuple[str, ...]
+    made: str
+    ends: str
+    seen: str
+
+
+class Accounts:
+    """The accounts of a desk.
+
+    Guarantee [no_secret_kept]: passwords, invitations, sessions and tokens are kept as hashes alone,
+    so that whoever reads the files of a desk can sign in as nobody.
+    Guarantee [revoked_at_once]: a token or session that was revoked, whose account was closed or whose
+    owner has a new password opens nothing from then on.
+    """
+
+    def __init__(self, register: Register) -> None:
+        self._register = register
+        self._tries: dict[tuple[str, ...], tuple[datetime, ...]] = {}
+        self._lock = threading.Lock()
+        self._nobody = (bytes(_SALT), secrets.token_bytes(64), "")  # no password has this hash
+
+    # Accounts
+
+    def open(self, person: str, role: str, who: str) -> None:
+        """Give a person an account, or another role; he signs in after `set_password` or `accept`.
+        Who is no analyst asks nothing: what he has asked and allowances end as with `close`.
+        """
+        role_named(role)
+        with self._register.change(who) as change:
+            if not change("SELECT 1 FROM people WHERE name = ?", person).fetchone():
+                raise InputError(f"there is no person {person!r}: add the person first")
+            change(
+                "INSERT INTO accounts (person, role, opened) VALUES (?, ?, ?) "
+                "ON CONFLICT (person) DO UPDATE SET role = excluded.role",
+                *(person, role, self._time()),
+            )
+            change.event("an account was opened", person=person, role=role)
+            if role != ANALYST:
+                self._end_asking(change, person, who)
+
+    def close(self, person: str, who: str) -> None:
+        """Take an account away, with all its sessions and tokens, at once; what it has asked and not
+        paid is declined, its allowances are revoked, and a question that is booked stays.
+        """
+        with self._register.change(who) as change:
+            gone = change("DELETE FROM accounts WHERE person = ?", person).rowcount
+            if not gone:
+                raise _no_account(person)
+            _drop(change.connection, person)
+            change.event("an account was closed", person=person)
+            self._end_asking(change, person, who)
+
+    def _end_asking(self, change: Change, person: str, who: str) -> None:
+        """Decline what a person has asked and not paid, and revoke the allowances; one that is claimed
+        is refused when it comes to be booked.
+        """
+        before = (tickets.WAITING, tickets.QUEUED)
+        rows = change(
+            "SELECT id FROM questions WHERE asker = ? AND state IN (?, ?)", person, *before
+        )
+        for (ident,) in rows.fetchall():
+            change(
+                "UPDATE questions SET state = ?, decided = ?, decider = ?, reason = ? WHERE id = ?",
+                *(tickets.DECLINED, self._time(), who, _NO_ANALYST, ident),
+            )
+            change.event(tickets.DECLINED, question=ident, reason=_NO_ANALYST)
+        rows = change("SELECT tab FROM allowances WHERE person = ? AND state != ?", person, REVOKED)
+        for (table,) in rows.fetchall():
+            change(
+                "UPDATE allowances SET state = ? WHERE tab = ? AND person = ?",
+                *(REVOKED, table, person),
+            )
+            change.event(f"analyst {REVOKED}", table=table, person=person, reason=_NO_ANALYST)
+
+    def all(self) -> list[AccountOf]:
+        """All accounts, by person."""
+        with self._register.read() as sql:
+            rows = sql(
+                "SELECT person, role, opened, password IS NOT NULL, "
+                "CASE WHEN invitation IS NULL OR invited < ? THEN '' ELSE invited END "
+                "FROM accounts ORDER BY person",
+                self._time(),
+            ).fetchall()
+        return [
+            AccountOf(person, role, opened, bool(known), invited)
+            for person, role, opened, known, invited in rows
+        ]
+
+    def role(self, person: str) -> str:
+        """The role of a person; empty where there is no account."""
+        with self._register.read() as sql:
+            row = sql("SELECT role FROM accounts WHERE person = ?", person).fetchone()
+        return "" if row is None else str(row[0])
+
+    # Passwords
+
+    def set_password(self, person: str, password: str, who: str = "") -> None:
+        """Set a password; sessions and tokens that there are end, and an invitation with them."""
+        if not self._set(person, password, who or person):
+            raise _no_account(person)
+
+    def _set(self, person: str, password: str, who: str, invitation: str | None = None) -> bool:
+        """Set a password, whatever the invitation or where it still is this one; whether that was so."""
+        _require_password(person, password)
+        salt = secrets.token_bytes(_SALT)
+        digest = _hashed(password, salt)
+        with self._register.change(who) as change:
+            changed = change(
+                "UPDATE accounts SET salt = ?, password = ?, invitation = NULL, invited = '' "
+                "WHERE person = ? AND coalesce(?, invitation, '') = coalesce(invitation, '')",
+                *(salt, digest, person, invitation),
+            ).rowcount
+            if changed:
+                _drop(change.connection, person)
+                change.event("a password was set", person=person)
+        return bool(changed)
+
+    def invite(self, person: str, who: str) -> str:
+        """The secret with which a person sets a first password, or a forgotten one anew, once."""
+        secret = secrets.token_urlsafe(32)
+        ends = (self._now() + INVITATION).isoformat()
+        with self._register.change(who) as change:
+            changed = change(
+                "UPDATE accounts SET invitation = ?, invited = ? WHERE person = ?",
+                *(_mark(secret), ends, person),
+            ).rowcount
+            if not changed:
+                raise _no_account(person)
+            change.event("an invitation was made", person=person)
+        return secret
+
+    def invited(self, secret: str) -> str:
+        """Whom an invitation is for; empty where it is none, was used, or is too old."""
+        with self._register.read() as sql:
+            row = sql(
+                "SELECT person FROM accounts WHERE invitation = ? AND invited >= ?",
+                *(_mark(secret), self._time()),
+            ).fetchone()
+        return "" if row is None else str(row[0])
+
+    def accept(self, secret: str, password: str) -> str:
+        """Set the password of the person whom an invitation is for, who is told; it is used up."""
+        person = self.invited(secret)
+        if not person or not self._set(person, password, person, _mark(secret)):
+            raise InputError(
+                "this invitation was used, or is too old: ask the steward for another one"
+            )
+        return person
+
+    def check(
+        self, person: str, password: str, address: str, now: datetime | None = None
+    ) -> Signed | None:
+        """Who this is, if the password is right; `LockedError` after too many tries.
+
+        Guarantee [names_are_not_told]: a name that is not known takes the same time and gives the
+        same answer as a wrong password, also when too many were tried.
+        """
+        if not person or len(person) > _LONGEST_NAME or len(password) > LONGEST_PASSWORD:
+            return None  # nobody is called so: no hash, and nothing is remembered of it
+        self._require_tries_left(person, address, now or self._now())
+        with self._register.read() as sql:
+            row = sql(
+                "SELECT salt, password, role FROM accounts WHERE person = ?", person
+            ).fetchone()
+        salt, digest, role = row if row is not None and row[1] is not None else self._nobody
+        same = compare_digest(_hashed(password, salt), digest)
+        if not same or not role:
+            return None
+        with self._lock:
+            self._tries.pop(("both", person, address), None)  # those who know it may come and go
+        return Signed(person, role)
+
+    def _require_tries_left(self, person: str, address: str, now: datetime) -> None:
+        """Count a try, of this person from this address, of this person, and from this address."""
+        counted = (
+            (("both", person, address), TRIES, _MINUTE),
+            (("person", person), _BY_PERSON, _HOUR),
+            (("address", address), _BY_ADDRESS, _MINUTE),
+        )
+        with self._lock:
+            self._forget(now)
+            for key, most, span in counted:
+                past = self._tries.get(key, ())
+                if sum(time > now - span for time in past) >= most:
+                    raise LockedError
+            for key, most, _ in counted:
+                self._tries[key] = (*self._tries.get(key, ()), now)[-most:]
+
+    def _forget(self, now: datetime) -> None:
+        """Drop what counts for nothing any more."""
+        old = [key for key, past in self._tries.items() if past[-1] <= now - _HOUR]
+        for key in old:
+            del self._tries[key]
+
+    # Sessions
+
+    def open_session(self, person: str) -> str:
+        """A session of somebody who has signed in: the secret goes into a cookie."""
+        secret = secrets.token_urlsafe(32)
+        now = self._now()
+        with self._register.write() as sql:
+            sql("DELETE FROM sessions WHERE opened <= ?", (now - SESSION).isoformat())
+            sql(
+                "INSERT INTO sessions VALUES (?, ?, ?, ?)",
+                *(_mark(secret), person, now.isoformat(), now.isoformat()),
+            )
+        return secret
+
+    def by_session(self, secret: str) -> Signed | None:
+        """Who this session is of; None where there is none any more."""
+        now = self._now()
+        with self._register.read() as sql:
+            row = sql(
+                "SELECT person, role, seen FROM sessions JOIN accounts USING (person) "
+                "WHERE mark = ? AND sessions.opened > ? AND seen > ?",
+                *(_mark(secret), (now - SESSION).isoformat(), (now - IDLE).isoformat()),
+            ).fetchone()
+        if row is None:
+            return None
+        person, role, seen = row
+        self._saw("sessions", secret, seen, now)
+        return Signed(person, role)
+
+    def close_session(self, secret: str) -> None:
+        """End a session, at once."""
+        with self._register.write() as sql:
+            sql("DELETE FROM sessions WHERE mark = ?", _mark(secret))
+
+    def close_sessions(self, person: str) -> None:
+        """End all sessions of a person, at once."""
+        with self._register.write() as sql:
+            sql("DELETE FROM sessions WHERE person = ?", person)
+
+    # Tokens
+
+    def make_token(
+        self, person: str, scopes: Sequence[str], days: int, name: str, maker: str = ""
+    ) -> tuple[str, str]:
+        """The id of a new token and its secret, which is shown once; ``name`` is the owner's.
+
+        Guarantee [tokens_of_tokens]: a token that was made with another one, the ``maker``, may do
+        no more than that, lasts no longer, and is revoked with it.
+        """
+        asked = tuple(scope for scope in SCOPES if scope in scopes)
+        if not asked or set(scopes) - set(SCOPES):
+            raise InputError(f"a token may {' and '.join(SCOPES)}: choose at least one of them")
+        if type(days) is not int or not 1 <= days <= LONGEST:
+            raise InputError(f"a token lasts 1 to {LONGEST} days: choose a number between")
+        if not name.isprintable() or len(name) > _LONGEST_NAME:
+            raise InputError(
+                f"the name of a token is a text in one line of at most {_LONGEST_NAME} characters"
+            )
+        ident = secrets.token_hex(6)
+        secret = _TOKEN + secrets.token_urlsafe(32)
+        now = self._now()
+        ends = (now + timedelta(days=days)).isoformat()
+        with self._register.change(person) as change:
+            if not change("SELECT 1 FROM accounts WHERE person = ?", person).fetchone():
+                raise _no_account(person)
+            change("DELETE FROM tokens WHERE person = ? AND ends <= ?", person, now.isoformat())
+            (held,) = change("SELECT count(*) FROM tokens WHERE person = ?", person).fetchone()
+            if held >= MOST_TOKENS:
+                raise InputError(
+                    f"a person has at most {MOST_TOKENS} tokens: revoke one that is not needed any more"
+                )
+            if maker:
+                ends = min(ends, _maker_ends(change.connection, person, maker, asked))
+            change(
+                "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)",
+                *(ident, _mark(secret), person, name, " ".join(asked), now.isoformat()),
+                *(ends, maker),
+            )
+            change.event("a token was made", person=person, token=ident, scopes=asked, days=days)
+        return ident, secret
+
+    def by_token(self, secret: str) -> Signed | None:
+        """Who this token is of, and what it may do; None where it is none any more."""
+        now = self._now()
+        with self._register.read() as sql:
+            row = sql(
+                "SELECT person, role, scopes, seen, id FROM tokens JOIN accounts USING (person) "
+                "WHERE mark = ? AND ends > ?",
+                *(_mark(secret), now.isoformat()),
+            ).fetchone()
+        if row is None:
+            return None
+        person, role, scopes, seen, ident = row
+        self._saw("tokens", secret, seen, now)
+        return Signed(person, role, tuple(scopes.split()), ident)
+
+    def tokens(self, person: str) -> list[Token]:
+        """The tokens of a person, newest first, without those that are too old."""
+        with self._register.read() as sql:
+            rows = sql(
+                "SELECT id, name, scopes, made, ends, seen FROM tokens "
+                "WHERE person = ? AND ends > ? ORDER BY made DESC",
+                *(person, self._time()),
+            ).fetchall()
+        return [Token(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+
+    def revoke_token(self, person: str, ident: str) -> None:
+        """Take a token back, at once, with those that were made with it; `InputError` where the
+        person has none of this id.
+        """
+        with self._register.change(person) as change:
+            gone = change(_REVOKE, person, ident).rowcount
+            if not gone:
+                raise InputError("there is no such token: look at those that there are")
+            change.event("a token was revoked", person=person, token=ident)
+
+    def _saw(self, where: str, secret: str, seen: str, now: datetime) -> None:
+        """Write down the last use, not more often than once in a while."""
+        if seen and datetime.fromisoformat(seen) > now - _SEEN:
+            return
+        with self._register.write() as sql:
+            sql(f"UPDATE {where} SET seen = ? WHERE mark = ?", now.isoformat(), _mark(secret))
+
+    def _now(self) -> datetime:
+        return self._register.now()
+
+    def _time(self) -> str:
+        return self._now().isoformat()
+
+
+class LockedError(InputError):
+    """Too many passwords were tried."""
+
+    def __init__(self) -> None:
+        super().__init__("too many tries: wait a minute, and try again")
+
+
+def _hashed(password: str, salt: bytes) -> bytes:
+    """What is kept of a password: 128 MB for half a second, so that a server hashes one at a time."""
+    return hashlib.scrypt(
+        password.encode("utf-8", "surrogatepass"), salt=salt, n=_N, r=_R, p=1, maxmem=_MEMORY
+    )
+
+
+def _mark(secret: str) -> str:
+    """What is kept of a secret that is random: nobody tries out 2^256 of them."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _maker_ends(
+    connection: sqlite3.Connection, person: str, maker: str, asked: Sequence[str]
+) -> str:
+    """When the token ends that another one is made with, if it may do as much."""
+    row = connection.execute(
+        "SELECT ends, scopes FROM tokens WHERE person = ? AND id = ?", (person, maker)
+    ).fetchone()
+    if row is None or set(asked) - set(row[1].split()):
+        raise InputError("a token makes none that may do more than itself: ask for less")
+    return str(row[0])
+
+
+def _drop(connection: sqlite3.Connection, person: str) -> None:
+    for where in ("sessions", "tokens"):
+        connection.execute(f"DELETE FROM {where} WHERE person = ?", (person,))
+
+
+def _require_password(person: str, password: Any) -> None:
+    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        raise InputError(
+            f"a password has {SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters: some words that do not belong "
+            "together are easy to keep in mind"
+        )
+    if len(set(password)) < 5 or person.lower() in password.lower():
+        raise InputError(
+            "this password is easily guessed: take some words that do not belong together"
+        )
+
+
+def _no_account(person: str) -> InputError:
+    return InputError(
+        f"{person!r} has no account: the steward opens one with `dpinfer serve person add`"
+    )

@@ -1,0 +1,167 @@
+"""Drawings of the page as values: what is left of a total over time, and widths for some budgets."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dpinfer.result.text import escape_controls
+from dpinfer.simulate.forecast import Forecast
+from dpinfer_desk.desk import Spend
+
+Tick = tuple[float, str]
+
+_TOP = 10.0
+_BOTTOM = 26.0  # under the axis, for its words
+_RATIOS = (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
+_OFTEN = 0.5  # of the simulated fits
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a drawing: its width, and the room at its left, for names or numbers; 0 puts them above."""
+
+    kind: str
+    width: float
+    left: float
+
+
+WIDE = Size("wide", 720.0, 190.0)
+NARROW = Size("narrow", 350.0, 0.0)
+
+
+@dataclass(frozen=True)
+class BurnDown:
+    """What is left, as steps; ``area`` and ``line`` are paths."""
+
+    size: Size
+    height: float
+    left: float
+    base: float
+    line: str
+    area: str
+    levels: tuple[Tick, ...]
+    times: tuple[tuple[float, str, str], ...]
+
+
+def burn_down(
+    spends: Sequence[Spend], limit: float, ends: tuple[datetime, datetime], size: Size
+) -> BurnDown:
+    """What is left of ``limit`` between two times."""
+    start, now = ends
+    width = size.width
+    moments = [datetime.fromisoformat(spend.time) for spend in spends]
+    first = min([start, *moments])
+    span = max((now - first).total_seconds(), 60.0)
+    left = 52.0
+    height = 190.0 if size.left else 150.0
+    base = height - _BOTTOM
+
+    def across(moment: datetime) -> float:
+        return round(left + (width - left - 8) * (moment - first).total_seconds() / span, 1)
+
+    def up(amount: float) -> float:
+        share = max(0.0, min(1.0, amount / limit))
+        return round(base - (base - _TOP) * share, 1)
+
+    line = f"M{left} {up(limit)}"
+    for spend, moment in zip(spends, moments, strict=True):
+        line += f"H{across(moment)}V{up(limit - spend.sum)}"
+    line += f"H{width - 8}"
+    levels = tuple((up(limit * share), f"{limit * share:.3g}") for share in (0.0, 0.5, 1.0))
+    return BurnDown(
+        size=size,
+        height=height,
+        left=left,
+        base=base,
+        line=line,
+        area=f"{line}V{base}H{left}Z",
+        levels=levels,
+        times=_times(first, span, left, width - 8),
+    )
+
+
+def _times(
+    first: datetime, span: float, left: float, right: float
+) -> tuple[tuple[float, str, str], ...]:
+    """The ends of the axis: place, anchor and words."""
+    last = first + timedelta(seconds=span)
+    form = "%H:%M" if first.date() == last.date() else "%d %b %Y"
+    return ((left, "start", f"{first:{form}}"), (right, "end", f"{last:{form}}"))
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The width for one budget: its place; ``hollow`` where fewer than half of the fits report it."""
+
+    which: int
+    place: float
+    hollow: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """One coefficient."""
+
+    name: str
+    top: float
+    middle: float
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Widths:
+    """Half-widths for some budgets, as multiples of those without noise, one row per coefficient."""
+
+    size: Size
+    height: float
+    left: float
+    right: float
+    base: float
+    rows: tuple[Row, ...]
+    ticks: tuple[Tick, ...]
+
+
+def widths(found: Forecast, size: Size) -> Widths:
+    """A forecast as a drawing."""
+    left = size.left or 8.0
+    right = size.width - 14.0
+    above = 0.0 if size.left else 18.0
+    step = 26.0 + above
+    ratios = found.half_width / found.nonprivate
+    finite = [float(ratio) for ratio in ratios.ravel() if math.isfinite(ratio) and ratio > 0]
+    most = 1.1 * max([2.0, *finite])
+    least = min([1.0, *finite])
+
+    def across(ratio: float) -> float:
+        share = math.log(ratio / least) / math.log(most / least)
+        return round(left + (right - left) * share, 1)
+
+    rows = []
+    for j, name in enumerate(found.names):
+        marks = [
+            Mark(b, across(float(ratios[b, j])), bool(found.reported[b, j] < _OFTEN))
+            for b in range(len(found.budgets))
+            if math.isfinite(ratios[b, j]) and ratios[b, j] > 0
+        ]
+        top = _TOP + step * j
+        rows.append(Row(_clipped(name, size), top, top + above + 13.0, tuple(marks)))
+    base = _TOP + step * len(rows)
+    ticks = _spread([(across(ratio), f"×{ratio:g}") for ratio in _RATIOS if ratio <= most])
+    return Widths(size, base + _BOTTOM, left, right, base, tuple(rows), ticks)
+
+
+def _clipped(name: str, size: Size) -> str:
+    """A name that has room."""
+    most = 26 if size.left else 44
+    shown = escape_controls(name)
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def _spread(ticks: Sequence[Tick]) -> tuple[Tick, ...]:
+    """Ticks that do not touch."""
+    kept: list[Tick] = []
+    for place, words in ticks:
+        if not kept or place - kept[-1][0] >= 34:
+            kept.append((place, words))
+    return tuple(kept)

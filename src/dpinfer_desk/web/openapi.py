@@ -1,0 +1,129 @@
+"""The document of the interface, OpenAPI 3.1: made from the operations, and from the rules of the command line."""
+
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+from dpinfer_desk.web.api import BODIES, OPERATIONS
+from dpinfer_desk.web.api_forms import SCHEMAS
+from dpinfer_desk.web.calls import JSON, NAMES, Operation
+
+PREFIX = "/api/v1"
+VERSION = "1.0.0"
+"""Of the interface, not of dpinfer."""
+_WORDS = {
+    400: "what was sent is not right, and the text says what",
+    401: "no token, or one that is not good any more",
+    403: "this token may not do this",
+    404: "it is not there, or not yours",
+    408: "what was sent did not arrive in time",
+    409: "it cannot be done as things stand",
+    410: "the answer is lost; it was paid for",
+    413: "more than 64 kB were sent",
+    414: "the address is too long",
+    415: "what was sent is not JSON",
+    425: "there is no answer yet",
+    429: "too much is asked for",
+    503: "the desk is busy, or cannot be read or written now",
+}
+_PLACES = {
+    "table": "the name of a table",
+    "key": "a key of the caller's own, such as a UUID",
+    "question": "the id of a question",
+    "forecast": "the id of a forecast",
+    "analyst": "the name of a person",
+    "token": "the id of a token",
+}
+
+
+@cache
+def document() -> dict[str, Any]:
+    """The whole document."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+    bodies = {name: body.schema() for name, body in BODIES.items()}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "dpinfer serve",
+            "version": VERSION,
+            "summary": "Differentially private regressions for analysts who must never see the data",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": PREFIX}],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": {**SCHEMAS, **bodies},
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def statuses(operation: Operation) -> dict[int, str]:
+    """The refusals that an operation may have, in words."""
+    codes = {400, 414, 503, *operation.refusals}
+    if operation.roles:
+        codes |= {401, 403}
+    if operation.parts:
+        codes.add(404)
+    if operation.body:
+        codes |= {408, 413, 415}
+    return {code: _WORDS[code] for code in sorted(codes)}
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.words.partition(".")[0],
+        "description": f"{operation.words} {_who(operation)}",
+        "parameters": [_place(name) for name in operation.parts]
+        + [_option(name, rule.schema, rule.words) for name, rule in operation.options.items()],
+        "responses": {
+            **{str(code): _reply(code, kind) for code, kind in operation.replies.items()},
+            **{
+                str(code): {"description": words, "content": _content("Error")}
+                for code, words in statuses(operation).items()
+            },
+        },
+    }
+    if not operation.roles:
+        found["security"] = []
+    if operation.body:
+        found["requestBody"] = {"required": True, "content": _content(operation.body)}
+    return found
+
+
+def _who(operation: Operation) -> str:
+    if not operation.roles:
+        return "For anyone, without a token."
+    return f"For {', '.join(operation.roles)}, with the scope {operation.scope}."
+
+
+def _place(name: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": _PLACES[name],
+        "schema": {"type": "string", "pattern": f"^{NAMES[name]}$"},
+    }
+
+
+def _option(name: str, schema: Any, words: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": words, "schema": dict(schema)}
+
+
+def _reply(code: int, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"description": HTTPStatus(code).phrase}
+    if kind:
+        found["content"] = _content(kind)
+    return found
+
+
+def _content(kind: str) -> dict[str, Any]:
+    """A JSON document by the name of its schema, or a text by its type."""
+    if "/" in kind:
+        return {kind: {"schema": {"type": "string"}}}
+    return {JSON: {"schema": {"$ref": f"#/components/schemas/{kind}"}}}
