@@ -147,7 +147,7 @@ def test_large_forecasts_are_few(desk, monkeypatch):
         assert asked.wait(LONG)  # so that nothing is done while it is asked for
         return None, "x" * 2000, 2000
 
-    monkeypatch.setattr(module, "_run", run)
+    monkeypatch.setattr(forecasts, "_run", run)
     idents = []
     for k in range(5):
         asked.clear()
