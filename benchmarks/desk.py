@@ -24,12 +24,12 @@ from pathlib import Path
 import numpy as np
 
 import dpinfer as dp
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.locks import holder
 from dpinfer_desk.store.tables import Policy
-from dpinfer_desk.store.verification import whole_result
+from dpinfer_desk.store.verification import valid_result
 from dpinfer_desk.worker.worker import Worker
 
 RESULTS = Path(__file__).parent / "results"
@@ -47,7 +47,7 @@ def small_files(folder: Path, records: int = 400) -> None:
 
 def desk_in(folder: Path, total: object, slot: float, tables: dict[str, Path]) -> Desk:
     """A desk with tables of one schema, a ledger each, and one analyst with room for everything."""
-    desk = Desk.create(folder / "desk", ladder=[slot])
+    desk = Desk.create(folder / "desk", response_times=[slot])
     roomy = {**vars(desk.settings), "open_per_person": 10**6, "open_per_table": 10**6}
     desk.folder.write(type(desk.settings)(**roomy))
     desk.add_person("analyst")
@@ -109,7 +109,7 @@ def kills(number: int) -> dict[str, object]:
                 desk = desk_in(folder, dp.ZCDP(1e6), 0.3, {"a": folder / "table.parquet"})
             chance = random.Random(trial)
             trial += 1
-            question = Question(PURE["formula"], rho=0.1)
+            question = AnalystQuestion(PURE["formula"], rho=0.1)
             ticket = desk.ask("a", question, "analyst", str(trial), again=True, anyway=True)
             process = forked(lambda desk=desk: run(desk))
             time.sleep(chance.uniform(0.0, reach))
@@ -154,7 +154,7 @@ def judge(desk: Desk, asked: list, found: Counter, ends: Counter) -> None:
         found["not ended after one restart"] += state not in tickets.ENDED
         there = desk.folder.result(ticket.id).exists()
         found["results without an entry"] += there and not own
-        kept = bool(own) and whole_result(desk.folder, ticket.id, own[0].release) is not None
+        kept = bool(own) and valid_result(desk.folder, ticket.id, own[0].release) is not None
         found["answered without a whole result"] += state == tickets.ANSWERED and not kept
         # killed between writing a result and saying so, and started again after the slot
         found["lost with a whole result, after its slot"] += state == tickets.LOST_STATE and kept
@@ -171,7 +171,7 @@ def sends() -> dict[str, object]:
         for k in range(30):
             desk.add_person(f"analyst {k}")
             desk.allow("a", f"analyst {k}", 0.06)
-        question = Question(PURE["formula"], rho=0.02)
+        question = AnalystQuestion(PURE["formula"], rho=0.02)
         waiting = iter([(f"analyst {k % 30}", f"key {k}") for k in range(120)] * 3)
         lock = threading.Lock()
         refused: Counter[str] = Counter()
@@ -290,7 +290,7 @@ def watched(
             if ticket.due is None or now < ticket.due - timedelta(seconds=0.03):
                 continue
             if ticket.state in (tickets.ANSWERED, tickets.LOST_STATE):
-                booked = datetime.fromisoformat(ticket.booked)
+                booked = datetime.fromisoformat(ticket.booking_time)
                 seen[name][ident] = (datetime.now(UTC) - booked).total_seconds()
                 waiting[name].pop(0)
 
@@ -317,7 +317,7 @@ def with_slots(number: int, slot: float, limit: float) -> dict[str, object]:
             asked: dict[str, list[str]] = {name: [] for name in tables}
             for name in tables:
                 for k in range(ROUND):
-                    ticket = desk.ask(name, Question(**PURE), "analyst", str(k), anyway=True)
+                    ticket = desk.ask(name, AnalystQuestion(**PURE), "analyst", str(k), anyway=True)
                     asked[name].append(ticket.id)
             watcher = threading.Thread(target=watched, args=(desk, asked, seen, stop))
             worker = forked(lambda desk=desk: run(desk))

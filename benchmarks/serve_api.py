@@ -199,7 +199,7 @@ def overspend(number: int, slot: float) -> dict[str, object]:
 def outcome(site: Site, path: str, chosen: dict[str, str]) -> str:
     """The status of one send, or the kind of its error."""
     try:
-        answer = site._line.call("PUT", path, QUESTION, **chosen)
+        answer = site._connection.call("PUT", path, QUESTION, **chosen)
     except dp.ServerError:
         return "no answer"
     code = "" if answer.status < 300 else f" {answer.document['code']}"

@@ -16,14 +16,14 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import HopelessFitWarning, PrivacyError
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.worker import response_times
 
 RECORDS = 1000
-LADDER = tuple(0.5 * k for k in range(1, 121))
+RESPONSE_TIMES = tuple(0.5 * k for k in range(1, 121))
 """Rungs of half a second: the real ones, from five seconds on, would forgive far more."""
 SCHEMA = """
 title = "Hard tables"
@@ -141,11 +141,11 @@ def overruns(number: int, seconds: float, before: dict[str, Any]) -> dict[str, A
             places[name] = folder / f"{name}.parquet"
             make(random).to_parquet(places[name])
         table = _registered(folder, places["plain"])
-        asked = [Question(**keys) for keys in QUESTIONS]
+        asked = [AnalystQuestion(**keys) for keys in QUESTIONS]
         for question in asked:
             key = question.digest()[:12]
             if key not in found["slots"]:
-                found["slots"][key] = response_times.chosen(LADDER, table, question)
+                found["slots"][key] = response_times.choose(RESPONSE_TIMES, table, question)
         while found["fits"] < number and time.monotonic() - began < seconds:
             for name, place in places.items():
                 for question in asked:
@@ -154,19 +154,21 @@ def overruns(number: int, seconds: float, before: dict[str, Any]) -> dict[str, A
         **found,
         "questions": [dict(keys) for keys in QUESTIONS],
         "records": RECORDS,
-        "ladder": f"{LADDER[0]} to {LADDER[-1]} s in steps of half a second",
+        "ladder": f"{RESPONSE_TIMES[0]} to {RESPONSE_TIMES[-1]} s in steps of half a second",
         "load": os.getloadavg()[0],
     }
 
 
-def _registered(folder: Path, data: Path) -> Table:
+def _registered(folder: Path, data: Path) -> RegisteredTable:
     (folder / "schema.toml").write_text(SCHEMA, encoding="utf-8")
     dp.Ledger.create(folder / "ledger.db", dp.ZCDP(1.0))
-    desk = Desk.create(folder / "desk", ladder=LADDER)
+    desk = Desk.create(folder / "desk", response_times=RESPONSE_TIMES)
     return desk.add_table("hard", data, folder / "schema.toml", folder / "ledger.db")
 
 
-def _timed(found: dict[str, Any], name: str, place: Path, question: Question, table: Table) -> None:
+def _timed(
+    found: dict[str, Any], name: str, place: Path, question: AnalystQuestion, table: RegisteredTable
+) -> None:
     model = question.model(table.schema, table.ledger().neighbours)
     model.set_params(ledger=_Free())
     start = time.monotonic()

@@ -22,13 +22,13 @@ import numpy as np
 from benchmarks.desk import desk_in, small_files
 
 import dpinfer as dp
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.privacy.budget import ZCDP
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import accounts as accounts_module
 from dpinfer_desk.store.accounts import Accounts
 from dpinfer_desk.store.locks import holder
-from dpinfer_desk.store.verification import whole_result
+from dpinfer_desk.store.verification import valid_result
 from dpinfer_desk.web import network
 from dpinfer_desk.web.entrance import form_of
 from dpinfer_desk.worker.forecasts import Forecasts
@@ -60,7 +60,7 @@ def site_in(folder: Path, analysts: int, slot: float) -> Desk:
         desk.allow("visits", f"analyst {k}", 1e4)
         accounts.open(f"analyst {k}", "analyst", "steward")
     desk.check(
-        "visits", Question.of(ASKED), "analyst 0"
+        "visits", AnalystQuestion.of(ASKED), "analyst 0"
     )  # what it loads, forks need not load again
     return desk
 
@@ -236,7 +236,7 @@ def _milliseconds(values: list[float], percent: float) -> float:
 
 
 def _questions(desk: Desk, number: int) -> list[str]:
-    question = Question.of(ASKED)
+    question = AnalystQuestion.of(ASKED)
     tickets = [
         desk.ask("visits", question, f"analyst {k % 50}", f"key {k}", again=True, anyway=True)
         for k in range(number)
@@ -482,7 +482,7 @@ def _left(desk: Desk, asked: dict[str, str]) -> dict[str, Any]:
         if desk.folder.result(path.name).exists()
     ]
     whole = sum(
-        whole_result(desk.folder, ticket.id, ticket.release) is not None
+        valid_result(desk.folder, ticket.id, ticket.release) is not None
         for ticket in desk.tickets(states=("answered",))
     )
     return {

@@ -34,7 +34,7 @@ from benchmarks.serve_pages import (
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.accounts import Accounts
 from dpinfer_desk.web import network
@@ -122,7 +122,9 @@ def _watched(side: str, slot: float, samples: Samples, outcomes: "Counter[str]")
         desk.folder.share()
         for table in desk.tables():
             for k in range(ROUND):
-                desk.ask(table.name, Question(**PURE), "analyst", str(k), again=True, anyway=True)
+                desk.ask(
+                    table.name, AnalystQuestion(**PURE), "analyst", str(k), again=True, anyway=True
+                )
         place = network.Place(port=port_of_nobody())
         server = web(desk.folder.path, place)
         try:
@@ -164,9 +166,9 @@ def _sorted_out(
 ) -> None:
     """Sort what was heard by the slots of a table; its first and its last one are left out."""
     booked = sorted(
-        datetime.fromisoformat(ticket.booked).timestamp()
+        datetime.fromisoformat(ticket.booking_time).timestamp()
         for ticket in desk.tickets(table)
-        if ticket.booked
+        if ticket.booking_time
     )
     chance = random.Random(0)
     for before, after in pairwise(booked[1:]):

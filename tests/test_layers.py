@@ -240,8 +240,8 @@ def test_dpinfer_never_imports_the_desk():
 
 TAKEN_BY_THE_DESK = {  # names that it takes of each module; "dp" for the package itself
     "dpinfer": "dp persistence",
-    "dpinfer.asking.allowed": "Question SECTIONS question_of question_schema read_question",
-    "dpinfer.asking.asked": "budget_of",
+    "dpinfer.asking.questions": "AnalystQuestion SECTIONS question_of question_schema read_question",
+    "dpinfer.asking.from_spec": "budget_of",
     "dpinfer.asking.rules": "Rule one_of",
     "dpinfer.asking.spec": "RULES check check_name of_options",
     "dpinfer.cli": "screen",

@@ -2,11 +2,11 @@
 
     site = dp.connect("https://stats.example.org", token)        # or DPINFER_TOKEN
     table = site.table("visits")                                 # table.schema is a dp.Schema
-    table.check("visit ~ age + health", dp.ApproxDP(1.0, 1e-6))  # cost and advice, for nothing
+    table.check("visit ~ age + health", dp.ApproxDP(1.0, 1e-6))  # cost and advice, free of charge
     asked = table.ask("visit ~ age + health", dp.ApproxDP(1.0, 1e-6))
     result = asked.wait()                                        # the same FitResult as at home
 
-Whatever breaks off is sent again with the same key, and what was asked is asked once.
+A call that breaks off is sent again with the same key, so that a question is asked once.
 """
 
 import http.client
@@ -20,10 +20,10 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote, urlencode, urlsplit
 
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import DpinferError, InputError, LedgerError, NoAnswerError, ServerError
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
@@ -32,14 +32,14 @@ from dpinfer.schema.schema import Schema
 from dpinfer.simulate.forecast import Forecast
 
 TOKEN = "DPINFER_TOKEN"
-"""The environment variable that has the token where none is given."""
+"""The environment variable with the token, if none is given."""
 
 _TRIES = 6
-_FIRST_WAIT = 0.25  # seconds before it is tried again; then twice as long each time
-_LONGEST_WAIT = 60.0
-_LOOK_AGAIN = 2.0  # seconds between two looks at a question that is not booked yet
-_LARGEST = 64 * 2**20  # bytes of an answer
-_LATER = (429, 503)
+_FIRST_WAIT = 0.25  # seconds before the second try; doubled for each further one
+_MAX_WAIT = 60.0
+_POLL = 2.0  # seconds between two calls about a question that is not booked yet
+_MAX_BYTES = 64 * 2**20  # bytes of a response
+_RETRY_STATUSES = (429, 503)  # too many requests, unavailable
 
 
 def connect(
@@ -48,7 +48,7 @@ def connect(
     *,
     cafile: str | os.PathLike[str] | None = None,
     timeout: float = 30.0,
-) -> "Site":
+) -> "RemoteDesk":
     """A desk that somebody serves at ``url``, for the owner of a token.
 
     Parameters
@@ -67,11 +67,11 @@ def connect(
         raise InputError(
             f"a desk on a network needs a token: give the one that its page has made for you, or set {TOKEN}"
         )
-    return Site(_Line(*_place(url), given, _context(cafile), float(timeout)))
+    return RemoteDesk(_Connection(*_parts(url), given, _context(cafile), float(timeout)))
 
 
-def _place(url: str) -> tuple[bool, str, int | None, str]:
-    """Whether an address is secured, its host, its port and its path."""
+def _parts(url: str) -> tuple[bool, str, int | None, str]:
+    """Return whether an address has TLS, its host, its port and its path."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -93,7 +93,6 @@ def _place(url: str) -> tuple[bool, str, int | None, str]:
 
 
 def _loopback(host: str) -> bool:
-    """Whether a host is this machine."""
     if host == "localhost":
         return True
     try:
@@ -103,7 +102,7 @@ def _loopback(host: str) -> bool:
 
 
 def _context(cafile: str | os.PathLike[str] | None) -> ssl.SSLContext:
-    """Certificates are always checked, and names, too."""
+    # The default context checks certificates and host names; there is no option to switch that off.
     try:
         return ssl.create_default_context(cafile=cafile)
     except (OSError, ssl.SSLError):
@@ -113,7 +112,7 @@ def _context(cafile: str | os.PathLike[str] | None) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Response:
     status: int
     headers: Mapping[str, str]
     text: str
@@ -128,16 +127,18 @@ class _Answer:
             ) from None
 
     @property
-    def later(self) -> float | None:
-        """After how many seconds to look again, where that is said."""
+    def retry_after(self) -> float | None:
+        """Return the seconds after which to call again, if the server says so."""
         text = self.headers.get("retry-after", "")
         return float(text) if text.isdecimal() else None
 
 
 @dataclass(frozen=True)
-class _Line:
-    """Calls to one server.  Each has a connection of its own, and is tried again where that breaks
-    off: whatever is called twice does what it does once.
+class _Connection:
+    """A server and the token for it; each call opens a connection of its own.
+
+    A call is tried again if the connection breaks off: all calls are idempotent, as a question is sent
+    by PUT under a key of its own.
     """
 
     secured: bool
@@ -148,12 +149,12 @@ class _Line:
     context: ssl.SSLContext = field(repr=False)
     timeout: float = 30.0
 
-    def call(self, method: str, path: str, body: Any = None, **options: Any) -> _Answer:
-        """The answer to a call, an error of the server included."""
+    def call(self, method: str, path: str, body: Any = None, **options: Any) -> _Response:
+        """Return the response to a call, which may be an error of the server."""
         wait = _FIRST_WAIT
         for left in reversed(range(_TRIES)):
             try:
-                answer = self._once(method, path, body, options)
+                response = self._once(method, path, body, options)
             except ssl.SSLCertVerificationError as fault:
                 raise ServerError(
                     f"the certificate of {self.host} is not one to trust ({fault.verify_message}): check the address, "
@@ -163,47 +164,47 @@ class _Line:
                 if not left:
                     raise ServerError(
                         f"{self.host} cannot be reached ({type(fault).__name__}): check the address and the network; "
-                        "whatever was asked is asked once"
+                        "a question that was sent is asked once"
                     ) from None
                 time.sleep(wait * random.uniform(0.5, 1.5))
                 wait *= 2
                 continue
-            pause = answer.later or wait
-            if answer.status not in _LATER or not left or pause > _LONGEST_WAIT:
-                return answer
+            pause = response.retry_after or wait
+            if response.status not in _RETRY_STATUSES or not left or pause > _MAX_WAIT:
+                return response
             time.sleep(pause)
             wait *= 2
         raise AssertionError("the last try returns or raises")
 
-    def good(self, method: str, path: str, body: Any = None, **options: Any) -> _Answer:
-        """The answer to a call; an error of the server is raised."""
-        answer = self.call(method, path, body, **options)
-        if answer.status >= 300:
-            raise _error(answer)
-        return answer
+    def call_or_raise(self, method: str, path: str, body: Any = None, **options: Any) -> _Response:
+        """Return the response to a call; an error of the server is raised."""
+        response = self.call(method, path, body, **options)
+        if response.status >= 300:
+            raise _error_of(response)
+        return response
 
-    def _once(self, method: str, path: str, body: Any, options: Mapping[str, Any]) -> _Answer:
+    def _once(self, method: str, path: str, body: Any, options: Mapping[str, Any]) -> _Response:
         query = f"?{urlencode(options)}" if options else ""
         headers = {"authorization": f"Bearer {self.token}", "accept": "application/json"}
         content = None
         if body is not None:
             content = json.dumps(body, allow_nan=False).encode()
             headers["content-type"] = "application/json"
-        connection = self._connection()
+        connection = self._open()
         try:
             connection.request(method, f"{self.path}/api/v1{path}{query}", content, headers)
-            found = connection.getresponse()
-            text = found.read(_LARGEST + 1)
+            response = connection.getresponse()
+            text = response.read(_MAX_BYTES + 1)
         finally:
             connection.close()
-        if not _whole(found, text):
+        if not _is_complete(response, text):
             raise http.client.IncompleteRead(text)
-        if len(text) > _LARGEST:
+        if len(text) > _MAX_BYTES:
             raise ServerError("the server answered with more than a desk does: check the address")
-        names = {key.lower(): value for key, value in found.getheaders()}
-        return _Answer(found.status, names, text.decode("utf-8", "replace"))
+        names = {key.lower(): value for key, value in response.getheaders()}
+        return _Response(response.status, names, text.decode("utf-8", "replace"))
 
-    def _connection(self) -> http.client.HTTPConnection:
+    def _open(self) -> http.client.HTTPConnection:
         if self.secured:
             return http.client.HTTPSConnection(
                 self.host, self.port, timeout=self.timeout, context=self.context
@@ -211,105 +212,134 @@ class _Line:
         return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
 
 
-def _whole(found: http.client.HTTPResponse, text: bytes) -> bool:
-    """Whether all of an answer is here: a line that broke off in the middle of it, or of its headers,
-    is no error to `http.client`.
-    """
-    declared = found.getheader("content-length", "")
-    if found.chunked or found.status == 204 or len(text) > _LARGEST:
+def _is_complete(response: http.client.HTTPResponse, text: bytes) -> bool:
+    """Tell whether the whole body was received; `http.client` does not report one that breaks off."""
+    declared = response.getheader("content-length", "")
+    if response.chunked or response.status == 204 or len(text) > _MAX_BYTES:
         return True
     return declared == str(len(text))
 
 
-def _error(answer: _Answer) -> DpinferError:
-    """What the server says is wrong, as the error that it is at home."""
-    if 300 <= answer.status < 400:
+def _error_of(response: _Response) -> DpinferError:
+    """Return an error of the server as the error that dpinfer raises locally."""
+    if 300 <= response.status < 400:
         return ServerError(
-            "the server leads elsewhere, and no token goes there: give the address itself"
+            "the server redirects to another address, to which no token is sent: give that address itself"
         )
     try:
-        document = json.loads(answer.text)
-        words = ": ".join(filter(None, (document["error"], document["remedy"])))
+        document = json.loads(response.text)
+        message = ": ".join(filter(None, (document["error"], document["remedy"])))
         code = document["code"]
     except (ValueError, KeyError, TypeError):
         return ServerError(
-            f"the server answered {answer.status}, and not as a desk does: check the address"
+            f"the server answered {response.status}, and not as a desk does: check the address"
         )
     if code == "lost":
         return NoAnswerError()
     if code == "refused":
-        return LedgerError(words)
-    if answer.status >= 500 or answer.status == 429:
-        return ServerError(words)
-    return InputError(words)
+        return LedgerError(message)
+    if response.status >= 500 or response.status == 429:
+        return ServerError(message)
+    return InputError(message)
+
+
+class _FormerNames:
+    """A mixin by which attributes can still be read by former names."""
+
+    _FORMER: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self._FORMER:
+                return getattr(self, self._FORMER[name])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 @dataclass(frozen=True)
-class Check:
-    """What asking would mean; nothing is booked.
+class RemoteCheck(_FormerNames):
+    """The consequences of asking a question, before it is asked; nothing is booked.
 
-    ``names`` are the coefficients; ``cost`` is in ``measure``, that of allowances; ``allowed``
-    whether total and allowance would pay for it now, ``reason`` why not.  ``left`` is what is left
-    of the allowance, and for a next fit of the total.  ``waits`` says whether the steward has to
-    approve it, ``warning`` what to expect of it, ``hopeless`` why it could print next to nothing.
-    ``answered`` are the ids of answers to the same question, which are free to read.
+    ``names`` are the coefficients, and ``cost`` is in ``measure``, that of allowances.  ``permitted``
+    tells whether it could be asked and paid now, and ``reason`` why not.  ``left`` is what is left of
+    the allowance, and what the next question may cost by the total.  ``waits`` tells whether it needs
+    an approval.  ``warning`` says what to expect, and ``low_budget`` why hardly any coefficient could
+    be reported.  ``answered`` are the ids of answers to the same question, which are free to read.
     """
+
+    _FORMER: ClassVar[Mapping[str, str]] = {  # also the keys of the document
+        "allowed": "permitted",
+        "hopeless": "low_budget",
+    }
 
     names: tuple[str, ...]
     cost: float
     measure: str
-    allowed: bool
+    permitted: bool
     reason: str
     left: Mapping[str, float | None]
     waits: bool
     warning: str
-    hopeless: str
+    low_budget: str
     answered: tuple[str, ...]
 
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "RemoteCheck":
+        """Return the check in a document of the server."""
+        values = {cls._FORMER.get(key, key): value for key, value in document.items()}
+        values["names"] = tuple(values["names"])
+        values["answered"] = tuple(values["answered"])
+        return cls(**values)
 
-class Site:
+
+class RemoteDesk:
     """A desk on a network: `connect` makes one."""
 
-    def __init__(self, line: _Line) -> None:
-        self._line = line
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
 
     def __repr__(self) -> str:
-        return f"<desk at {self._line.host}>"
+        return f"<desk at {self._connection.host}>"
 
     def tables(self) -> dict[str, str]:
-        """The tables that may be asked: titles by name."""
-        found = self._line.good("GET", "/tables").document
-        return {line["name"]: line["title"] for line in found["tables"]}
+        """Return the titles of the tables that may be asked, by name."""
+        found = self._connection.call_or_raise("GET", "/tables").document
+        return {table["name"]: table["title"] for table in found["tables"]}
 
     def table(self, name: str) -> "RemoteTable":
-        """One table."""
+        """Return a table by its name."""
         return RemoteTable(
-            self._line, self._line.good("GET", f"/tables/{quote(name, safe='')}").document
+            self._connection,
+            self._connection.call_or_raise("GET", f"/tables/{quote(name, safe='')}").document,
         )
 
-    def questions(self, table: str = "", state: str = "") -> list["Asked"]:
-        """What was asked, newest first: of a table, in a state, or all of it."""
+    def questions(self, table: str = "", state: str = "") -> list["RemoteQuestion"]:
+        """Return one's own questions, newest first: all, or those of a table or in a state."""
         chosen = {key: value for key, value in (("table", table), ("state", state)) if value}
-        found = self._line.good("GET", "/questions", **chosen).document
-        return [Asked(self._line, one) for one in found["questions"]]
+        found = self._connection.call_or_raise("GET", "/questions", **chosen).document
+        return [RemoteQuestion(self._connection, one) for one in found["questions"]]
 
-    def question(self, ident: str) -> "Asked":
-        """One question, by its id."""
-        found = self._line.good("GET", f"/questions/{quote(ident, safe='')}").document
-        return Asked(self._line, found)
+    def question(self, ident: str) -> "RemoteQuestion":
+        """Return a question by its id."""
+        found = self._connection.call_or_raise(
+            "GET", f"/questions/{quote(ident, safe='')}"
+        ).document
+        return RemoteQuestion(self._connection, found)
 
 
-class RemoteTable:
-    """A table at a desk: what is public about it, and asking.
+class RemoteTable(_FormerNames):
+    """A table at a desk: its public facts, and the calls that ask questions of it.
 
     ``name``, ``title``, ``schema``, ``records`` (their number where it is public, or a guess, or
     None), ``counted`` (whether it is public), ``unit``, ``neighbours``, ``state``, ``policy``,
-    ``slots`` (seconds from booking to answer that there are), ``measure`` (what allowances are
-    counted in), ``account`` and ``allowance`` are as they were when the table was fetched.
+    ``response_times`` (the possible seconds from booking to answer), ``measure`` (of allowances, rho or
+    epsilon), ``account`` and ``allowance`` are as they were when the table was fetched.
     """
 
-    def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
-        self._line = line
+    _FORMER: ClassVar[Mapping[str, str]] = {"slots": "response_times"}
+
+    def __init__(self, connection: _Connection, found: Mapping[str, Any]) -> None:
+        self._connection = connection
         self.name: str = found["name"]
         self.title: str = found["title"]
         self.schema = Schema.parse(found["schema"])
@@ -319,23 +349,23 @@ class RemoteTable:
         self.neighbours: str = found["neighbours"]
         self.state: str = found["state"]
         self.policy: dict[str, Any] = found["policy"]
-        self.slots: list[float] = found["slots"]
+        self.response_times: list[float] = found["slots"]
         self.measure: str = found["measure"]
         self.account: dict[str, Any] = found["account"]
         self.allowance: dict[str, Any] | None = found["allowance"]
 
     def __repr__(self) -> str:
-        return f"<table {self.name!r} at {self._line.host}>"
+        return f"<table {self.name!r} at {self._connection.host}>"
 
-    def check(self, formula: str, budget: Total, **keys: Any) -> Check:
-        """What asking would cost, and whether it would be paid.  ``keys`` are those of a question:
-        loss, target, level, title and so on.  Nothing is booked.
+    def check(self, formula: str, budget: Total, **keys: Any) -> RemoteCheck:
+        """Return what a question would cost and whether it could be asked; nothing is booked.
+
+        ``keys`` are those of a question: loss, target, level, title and so on.
         """
-        found = self._line.good(
-            "POST", f"{self._path}/check", _question(formula, budget, keys)
-        ).document
-        names = tuple(found.pop("names"))
-        return Check(names=names, answered=tuple(found.pop("answered")), **found)
+        body = _question(formula, budget, keys)
+        return RemoteCheck.of(
+            self._connection.call_or_raise("POST", f"{self._path}/check", body).document
+        )
 
     def forecast(
         self,
@@ -348,9 +378,10 @@ class RemoteTable:
         timeout: float = 120.0,
         **keys: Any,
     ) -> Forecast:
-        """How wide the intervals will be, made on the server from the schema alone.  ``amounts`` are
-        up to six budgets of the kind of ``budget``; ``half_width`` asks which one gives it, for a
-        ``coefficient`` or as the median over all.
+        """Forecast the widths of intervals, on the server and from the schema alone.
+
+        ``amounts`` are up to six budgets of the kind of ``budget``; ``half_width`` asks which budget gives
+        it, for a ``coefficient`` or as the median over all.
         """
         body = _question(formula, budget, keys)
         wanted = {"half_width": half_width, "coefficient": coefficient}
@@ -359,18 +390,20 @@ class RemoteTable:
             body["amounts"] = [float(amount) for amount in amounts]
         until = time.monotonic() + timeout
         while time.monotonic() < until:
-            ident = self._line.good("POST", f"{self._path}/forecasts", body).document["id"]
-            answer = self._line.call("GET", f"/forecasts/{ident}")
-            while answer.status == 202 and time.monotonic() < until:
-                time.sleep(answer.later or _LOOK_AGAIN)
-                answer = self._line.call("GET", f"/forecasts/{ident}")
-            if answer.status == 404:  # the server was started anew
-                time.sleep(_LOOK_AGAIN)
+            ident = self._connection.call_or_raise(
+                "POST", f"{self._path}/forecasts", body
+            ).document["id"]
+            response = self._connection.call("GET", f"/forecasts/{ident}")
+            while response.status == 202 and time.monotonic() < until:
+                time.sleep(response.retry_after or _POLL)
+                response = self._connection.call("GET", f"/forecasts/{ident}")
+            if response.status == 404:  # the server was started anew
+                time.sleep(_POLL)
                 continue
-            if answer.status == 200:
-                return Forecast.from_json(answer.text)
-            if answer.status != 202:
-                raise _error(answer)
+            if response.status == 200:
+                return Forecast.from_json(response.text)
+            if response.status != 202:
+                raise _error_of(response)
         raise ServerError("the forecast is not there yet: call again, it goes on")
 
     def ask(
@@ -382,20 +415,24 @@ class RemoteTable:
         again: bool = False,
         anyway: bool = False,
         **keys: Any,
-    ) -> "Asked":
-        """Ask.  ``key`` names the question from the asker's side, so that what is sent twice is asked
-        once; by default a new one.  ``again`` asks, and pays, what was answered or lost before;
-        ``anyway`` what could print next to nothing.  ``keys`` are those of a question.
+    ) -> "RemoteQuestion":
+        """Ask a question.
+
+        ``key`` is the analyst's own name of the question, so that sending it twice is asking once; by
+        default a new one.  ``again`` asks and pays once more for a question that was answered or lost;
+        ``anyway`` asks one that could report hardly any coefficient.  ``keys`` are those of a question.
         """
         body = _question(formula, budget, keys)
         chosen = {name: "true" for name, on in (("again", again), ("anyway", anyway)) if on}
         path = f"{self._path}/questions/{quote(key or str(uuid.uuid4()), safe='')}"
-        return Asked(self._line, self._line.good("PUT", path, body, **chosen).document)
+        return RemoteQuestion(
+            self._connection, self._connection.call_or_raise("PUT", path, body, **chosen).document
+        )
 
-    def answers(self) -> list["Answer"]:
-        """Past answers that are free to read, newest first."""
-        found = self._line.good("GET", f"{self._path}/answers").document
-        return [Answer(self._line, one) for one in found["answers"]]
+    def answers(self) -> list["RemoteAnswer"]:
+        """Return past answers, newest first, which are free to read."""
+        found = self._connection.call_or_raise("GET", f"{self._path}/answers").document
+        return [RemoteAnswer(self._connection, one) for one in found["answers"]]
 
     @property
     def _path(self) -> str:
@@ -403,19 +440,19 @@ class RemoteTable:
 
 
 def _question(formula: str, budget: Total, keys: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a question, checked here as the server will check them."""
+    """Return the keys of a question, checked here as the server will check them."""
     if not isinstance(budget, ZCDP | ApproxDP | PureDP):
         raise InputError(
             "a question needs a budget: give dp.ApproxDP(1.0, 1e-6), dp.ZCDP(0.1) or dp.PureDP(1.0)"
         )
-    return Question.of({"formula": formula, **keys, **vars(budget)}).keys()
+    return AnalystQuestion.of({"formula": formula, **keys, **vars(budget)}).keys()
 
 
-class Answer:
-    """A question that was answered, as everybody at the table may read it."""
+class RemoteAnswer:
+    """An answered question, as every analyst of the table may read it."""
 
-    def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
-        self._line = line
+    def __init__(self, connection: _Connection, found: Mapping[str, Any]) -> None:
+        self._connection = connection
         self.id: str = found["id"]
         self.table: str = found["table"]
         self.question = dict(found["question"])
@@ -426,60 +463,67 @@ class Answer:
         return f"<answer {self.id[:12]}: {self.question['formula']}>"
 
     def result(self) -> FitResult:
-        """The same `dp.FitResult` as at home."""
-        return FitResult.from_json(self._line.good("GET", f"/questions/{self.id}/result.json").text)
+        """Return the result, a `dp.FitResult` as of a local fit."""
+        return FitResult.from_json(
+            self._connection.call_or_raise("GET", f"/questions/{self.id}/result.json").text
+        )
 
 
-class Asked(Answer):
-    """A question of one's own.  ``state`` and ``told``, the state in a sentence, are those of the last
-    look; ``due`` is when the answer is shown, once it is booked.
+class RemoteQuestion(RemoteAnswer, _FormerNames):
+    """A question of one's own.
+
+    ``state`` and ``state_message``, the state as a sentence, are those of the last call; ``due`` is the
+    time at which the answer is shown, once the question is booked.
     """
 
-    def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
-        super().__init__(line, found)
+    _FORMER: ClassVar[Mapping[str, str]] = {"told": "state_message"}
+
+    def __init__(self, connection: _Connection, found: Mapping[str, Any]) -> None:
+        super().__init__(connection, found)
         self.key: str = found["key"]
-        self._seen(found)
+        self._update(found)
 
     def __repr__(self) -> str:
         return f"<question {self.id[:12]}: {self.question['formula']}, {self.state}>"
 
-    def _seen(self, found: Mapping[str, Any]) -> None:
+    def _update(self, found: Mapping[str, Any]) -> None:
         self.state: str = found["state"]
-        self.told: str = found["told"]
+        self.state_message: str = found["told"]
         self.reason: str = found["reason"]
         self.due: str = found["due"]
         self.release = found["release"]
 
-    def refresh(self) -> "Asked":
-        """Look again."""
-        self._seen(self._line.good("GET", f"/questions/{self.id}").document)
+    def refresh(self) -> "RemoteQuestion":
+        """Fetch the state of the question."""
+        self._update(self._connection.call_or_raise("GET", f"/questions/{self.id}").document)
         return self
 
     def wait(self, timeout: float | None = None) -> FitResult:
-        """The result, when its time has come; that does not depend on the data.  It may be called
-        again, also from another machine, by `Site.question`.
+        """Wait for the answer time, which does not depend on the data, and return the result.
 
-        `NoAnswerError` where the answer is lost, `InputError` where there will be none, and
-        `ServerError` where it is not there within ``timeout`` seconds.
+        It may be called again, also on another machine by `RemoteDesk.question`.  Raises
+        `NoAnswerError` if the answer is lost, `InputError` if there will be none, and `ServerError` if
+        it is not there within ``timeout`` seconds.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            answer = self._line.call("GET", f"/questions/{self.id}/result.json")
-            if answer.status != 425:
+            response = self._connection.call("GET", f"/questions/{self.id}/result.json")
+            if response.status != 425:
                 break
-            pause = answer.later or _LOOK_AGAIN
+            pause = response.retry_after or _POLL
             if time.monotonic() + pause > until:
                 raise ServerError("the answer is not there yet: wait again, it is asked once")
             time.sleep(pause)
-        if answer.status != 200:
-            raise _error(answer)
+        if response.status != 200:
+            raise _error_of(response)
         self.refresh()
-        return FitResult.from_json(answer.text)
+        return FitResult.from_json(response.text)
 
-    def withdraw(self) -> "Asked":
-        """Take the question back before it is booked; that is free."""
-        answer = self._line.call("DELETE", f"/questions/{self.id}")
+    def withdraw(self) -> "RemoteQuestion":
+        """Withdraw the question before it is booked, free of charge."""
+        response = self._connection.call("DELETE", f"/questions/{self.id}")
         self.refresh()
-        if answer.status >= 300 and self.state != "withdrawn":  # a first try may have done it
-            raise _error(answer)
+        # A first try may have withdrawn it, although its response was lost.
+        if response.status >= 300 and self.state != "withdrawn":
+            raise _error_of(response)
         return self

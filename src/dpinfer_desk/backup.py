@@ -1,4 +1,4 @@
-"""A copy of a desk and its ledgers, made while both are at work."""
+"""Backups of a desk and its ledgers, made while both are in use."""
 
 import json
 import os
@@ -14,27 +14,28 @@ from dpinfer.privacy.store import transaction
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.folder import SECRET, SETTINGS
 from dpinfer_desk.store.register import mark_as_copy
-from dpinfer_desk.store.regular_files import require_plain
+from dpinfer_desk.store.regular_files import require_regular_file
 
 _LAST = "last-backup.json"  # in the folder of the desk
 
 
 def back_up(desk: Desk, out: Path) -> dict[str, str]:
-    """Copy settings, secret, people, questions, journal, results and ledgers into a new folder; the
-    heads, by name, to be kept elsewhere.
+    """Copy a desk into a new folder, and return the heads of journal and ledgers, to store elsewhere.
 
-    The journal is copied before desk.db, so that desk.db lacks no event of it.  No record is copied,
-    and no session, token or invitation: one that is revoked later would be good again.  The copy says
-    that it is one, and is opened as an old copy alone.
+    Settings, secret, desk.db, journal, results and ledgers are copied, and no record.  The copy is
+    marked as a backup and has no session, token or invitation: one that is revoked later would be
+    valid again.
     """
     if out.exists():
-        raise InputError(f"{str(out)!r} is there already: name a new folder for each backup")
+        raise InputError(f"{str(out)!r} exists already: name a new folder for each backup")
     persistence.prepare(out.parent)
     out.mkdir(mode=0o700)
     shared = out / desk.folder.shared.name
     shared.mkdir()
+    # The journal first: an event between the two copies is then in desk.db, which may be ahead of its
+    # journal, and never behind.
     for source in (desk.folder.journal, desk.folder.database):
-        _copied(source, shared / source.name)
+        _copy(source, shared / source.name)
     mark_as_copy(shared / desk.folder.database.name)
     for name in (SETTINGS, SECRET):
         shutil.copy2(desk.folder.path / name, out / name)
@@ -43,8 +44,8 @@ def back_up(desk: Desk, out: Path) -> dict[str, str]:
         (out / part.name).mkdir()
     (out / "ledgers").mkdir()
     for table in desk.tables():
-        table.ledger()  # one that is broken is no backup
-        _copied(Path(table.book), out / "ledgers" / f"{table.name}.db")
+        table.ledger()  # a LedgerError here is better than a backup of a broken ledger
+        _copy(Path(table.ledger_path), out / "ledgers" / f"{table.name}.db")
     persistence.sync_folder(out)
     heads = desk.heads()
     content = json.dumps({"time": desk.clock().isoformat(), "heads": heads})
@@ -53,7 +54,7 @@ def back_up(desk: Desk, out: Path) -> dict[str, str]:
 
 
 def last_backup(desk: Desk) -> datetime | None:
-    """When a backup was made last; None where there was none."""
+    """Return the time of the last backup; None if there was none."""
     try:
         document = json.loads((desk.folder.path / _LAST).read_bytes())
         return datetime.fromisoformat(document["time"])
@@ -61,9 +62,9 @@ def last_backup(desk: Desk) -> datetime | None:
         return None
 
 
-def _copied(source: Path, target: Path) -> None:
-    """A copy of a SQLite file at one moment, whoever writes in it meanwhile."""
-    require_plain(source)
+def _copy(source: Path, target: Path) -> None:
+    # SQLite's own backup: copying the file would mix states, as other processes write in it.
+    require_regular_file(source)
     try:
         with (
             transaction(source, "BEGIN", what=source.name) as old,

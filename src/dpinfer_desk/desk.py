@@ -1,21 +1,22 @@
-"""A desk: tables that are registered, people with allowances, questions and their answers.
+"""A desk: registered tables, persons with allowances, questions and their answers.
 
-The one face of the room: the command line and the page call `Desk` and nothing else.  It reads no
-record; `worker.Worker` has fits done, each in a process of its own.
+Command line and pages call `Desk`.  It reads no record; `worker.Worker` runs each fit in a process of
+its own.
 
     desk = Desk.create("desk")                                   # or Desk.open
     desk.add_table("visits", "visits.parquet", "schema.toml", "ledger.db")
     desk.add_person("a.meier")
     desk.allow("visits", "a.meier", 0.05)                        # ρ, or ε of a pure total
-    question = Question.of({"formula": "visit ~ age", "epsilon": 1.0, "delta": 1e-6})
-    desk.check("visits", question, "a.meier")                    # cost, what is left; books nothing
-    desk.forecast("visits", question, [ApproxDP(.5, 1e-6)])      # how wide for which epsilon
+    question = AnalystQuestion.of({"formula": "visit ~ age", "epsilon": 1.0, "delta": 1e-6})
+    desk.check("visits", question, "a.meier")                    # cost and what is left; nothing is booked
+    desk.forecast("visits", question, [ApproxDP(.5, 1e-6)])      # widths of intervals for some budgets
     ticket = desk.ask("visits", question, "a.meier")
-    desk.decide(ticket.id, True)                                 # where the policy asks for it
+    desk.decide(ticket.id, True)                                 # if the policy asks for it
     Worker(desk).run(until_idle=True)
     desk.result(ticket.id)                                       # a FitResult, or NoAnswerError
 
-All analysts are one adversary: the promise is the ledger's total.  Allowances share it out.
+All analysts are one adversary: the privacy guarantee is the total of the ledger.  Allowances divide the
+total among analysts, and are no guarantee.
 """
 
 import getpass
@@ -30,7 +31,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import NO_ANSWER, InputError, LedgerError, NoAnswerError
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe
@@ -48,20 +49,19 @@ from dpinfer.simulate.forecast import Forecast, forecast
 from dpinfer.simulate.practice import practice
 from dpinfer.tables.table import check as check_columns
 from dpinfer.tables.table import number_of, table_of
-from dpinfer_desk.store import published, roles, tables, tickets
-from dpinfer_desk.store.checkpoints import OLD_LEDGER, still_has
-from dpinfer_desk.store.folder import LADDER, PREFIX, Folder, Settings
+from dpinfer_desk.store import checkpoints, published, roles, tables, tickets
+from dpinfer_desk.store.folder import PREFIX, RESPONSE_TIMES, Folder, Settings
 from dpinfer_desk.store.journal import Event, Journal
 from dpinfer_desk.store.register import OTHER_QUESTION, Register, insert_table
 from dpinfer_desk.store.roles import ACTIVE, Analyst, Person, allowance_of, person_named
-from dpinfer_desk.store.tables import Fingerprint, Policy, Table, table_named
+from dpinfer_desk.store.tables import Fingerprint, Policy, RegisteredTable, table_named
 from dpinfer_desk.store.tickets import ConflictError, RefusedError, Ticket
-from dpinfer_desk.store.verification import faults_of, whole_result
+from dpinfer_desk.store.verification import faults_of, valid_result
 
-SHARPEST = 1e6
-"""The largest curvature of a loss, divided by that of the penalty, that may be asked for."""
-_LONGEST_REASON = 1000
-_LONGEST_KEY = 100
+MAX_CONDITION = 1e6
+"""The largest curvature of a loss, divided by that of its penalty, in a question."""
+_MAX_REASON = 1000  # characters
+_MAX_KEY = 100  # characters
 _OLD_COPY = (
     "desk.db lacks {number} events that are in journal.db, so an old copy was put back: put the newest one in its "
     "place, or go on with it by `dpinfer desk verify {path} --accept-old-copy`, and look at allowances and decisions"
@@ -74,34 +74,34 @@ _BACKUP = (
 
 
 @dataclass(frozen=True)
-class Check:
-    """What asking a question would mean; nothing is booked.
+class QuestionCheck:
+    """The consequences of asking a question, before it is asked; nothing is booked.
 
-    ``names`` are the coefficients, ``cost`` is in ``measure`` (ρ or ε, that of allowances),
-    ``allowed`` whether total and allowance would pay for it now, ``reason`` why not.  ``waits``
-    says whether the steward has to approve it, ``warning`` what to expect of it, ``hopeless`` why it
-    could print next to nothing.  ``answered`` are answers to the same question that the asker may
-    read for nothing.
+    ``names`` are the coefficients, and ``cost`` is in ``measure`` (ρ or ε, that of allowances).
+    ``permitted`` tells whether it could be asked and paid now, and ``reason`` why not.  ``waits`` tells
+    whether it needs an approval.  ``warning`` says what to expect, and ``low_budget`` why hardly any
+    coefficient could be reported.  ``answered`` are answers to the same question that the analyst may
+    read free of charge.
     """
 
-    question: Question
+    question: AnalystQuestion
     names: tuple[str, ...]
     entry: Entry
     cost: float
     measure: str
-    allowed: bool
+    permitted: bool
     reason: str
     preview: Preview
     analyst: Analyst
     waits: bool
     warning: str
-    hopeless: str
+    low_budget: str
     answered: tuple[Ticket, ...]
 
 
 @dataclass(frozen=True)
 class Spend:
-    """One entry of a ledger in a burn-down: when, by whom, for what, how much, and the sum so far."""
+    """An entry of a ledger with its cost and the sum of all costs so far, in the measure of allowances."""
 
     time: str
     by: str
@@ -114,7 +114,7 @@ class Spend:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a desk is whole: ``faults`` in sentences, and the heads to be kept elsewhere."""
+    """The outcome of a verification: ``faults`` as sentences, and the ``heads`` to store elsewhere."""
 
     faults: tuple[str, ...]
     heads: dict[str, str]
@@ -123,17 +123,16 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
         return not self.faults
 
 
 class Desk:
-    """See the module.  ``who`` acts, in the words of the journal: by default the user of the system.
+    """A desk, as the person ``who`` uses it: the journal has this name; by default the system's user.
 
-    ``clock`` tells the time; tests have their own.
+    ``clock`` returns the time.  A ``public`` desk is that of the process with the network.
 
-    Guarantee [web_needs_no_data]: a desk that is ``public``, that of the process with the network,
-    opens neither data nor ledgers nor the secret, only what the worker publishes of them.
+    Guarantee [web_needs_no_data]: a desk that is ``public`` opens neither data nor ledgers nor the
+    secret, only the copies of ledgers that the worker publishes.
     """
 
     def __init__(
@@ -158,16 +157,16 @@ class Desk:
         cls,
         path: str | os.PathLike[str],
         title: str = "",
-        ladder: Sequence[float] = LADDER,
+        response_times: Sequence[float] = RESPONSE_TIMES,
         who: str = "",
     ) -> "Desk":
-        """A new desk in a folder of its own."""
-        folder = Folder.create(Path(path), title, tuple(map(float, ladder)))
+        """Make a desk in a new folder; ``response_times`` are the possible seconds from booking to answer."""
+        folder = Folder.create(Path(path), title, tuple(map(float, response_times)))
         Journal.create(folder.journal, folder.settings().id)
         desk = cls(folder, who)
         desk.register.make()
         with desk.register.change(desk.who) as change:
-            change.event("a desk was made", title=title, ladder=list(ladder))
+            change.event("a desk was made", title=title, ladder=list(response_times))
         return desk
 
     @classmethod
@@ -180,9 +179,7 @@ class Desk:
         old_copy: bool = False,
         public: bool = False,
     ) -> "Desk":
-        """The desk in a folder; one whose desk.db is older than its journal, or a backup, only with
-        ``old_copy``.
-        """
+        """Open a desk; with ``old_copy`` also one whose desk.db is older than its journal, or a backup."""
         desk = cls(Folder.open(Path(path)), who, clock, public=public)
         desk._journal.require()
         lacking = desk.register.lacking()
@@ -197,14 +194,13 @@ class Desk:
         return desk
 
     def acting(self, who: str) -> "Desk":
-        """The same desk, where somebody else acts."""
+        """Return the same desk as somebody else uses it."""
         other = copy(self)
         other.who = who
         return other
 
     @property
     def settings(self) -> Settings:
-        """What stands in desk.toml."""
         return self.folder.settings()
 
     # Tables
@@ -218,48 +214,48 @@ class Desk:
         policy: Policy = Policy(),  # noqa: B008  (frozen)
         records: int | None = None,
         although: str = "",
-    ) -> Table:
-        """Register a table: its files, what is public about it, and the ledger that pays.
+    ) -> RegisteredTable:
+        """Register a table: its files, its schema, and the ledger that pays.
 
-        Names and types of the columns are looked at, and rows or units counted where their number
-        is public; ``records`` is a public guess of the number where it is private.  A file that a
-        table with another ledger has, too, is refused, unless ``although`` says in words that go
-        into the journal why that is no second total for the same units.
+        Names and types of the columns are checked, and rows or units counted if their number is
+        public; ``records`` is a public guess of the number if it is private.  A file of a table with
+        another ledger is refused, as two totals would then protect the same units, unless ``although``
+        gives a reason, which the journal records.
         """
         if self.public:
             raise InputError("a table is registered where the data are: `dpinfer serve table add`")
         table_named(name)
         if records is not None and records < 1:
             raise InputError(f"a guess of the number of records is at least 1, not {records}")
-        place = Path(data).resolve()
+        data_path = Path(data).resolve()
         public = Schema.read(Path(schema))
-        book = Ledger.open(ledger)
-        if book.unit != public.unit.name:
+        opened = Ledger.open(ledger)
+        if opened.unit != public.unit.name:
             raise InputError(
-                f"the ledger protects {book.unit!r} and the schema {public.unit.name!r}: use a ledger made with "
+                f"the ledger protects {opened.unit!r} and the schema {public.unit.name!r}: use a ledger made with "
                 "--schema of this table"
             )
-        if book.neighbours.units != public.unit.many:
+        if opened.neighbours.units != public.unit.many:
             raise InputError(
                 "the ledger and the schema differ in whether a unit has many rows: use a ledger made with --schema of "
                 "this table"
             )
-        table = Table(
+        table = RegisteredTable(
             name=name,
-            place=str(place),
-            book=str(book.path),
-            text=Path(schema).read_text(encoding="utf-8-sig"),
-            records=_counted(place, public, book, records),
+            data_path=str(data_path),
+            ledger_path=str(opened.path),
+            schema_text=Path(schema).read_text(encoding="utf-8-sig"),
+            records=_public_number(data_path, public, opened, records),
             policy=policy,
-            fingerprint=Fingerprint.of(place, self.folder.secret),
+            fingerprint=Fingerprint.of(data_path, self.folder.secret),
             secret=self.folder.secret,
             added=self._time(),
         ).sealed()
         if not although.strip():
             self._require_one_total(table)
-        if not still_has(self.folder.seen, table.book, book):
-            raise LedgerError(OLD_LEDGER)
-        head = book.verify().head
+        if not checkpoints.extends(self.folder.checkpoints, table.ledger_path, opened):
+            raise LedgerError(checkpoints.OLD_LEDGER)
+        head = opened.verify().head
         with self.register.change(self.who) as change:
             if change("SELECT 1 FROM tables WHERE name = ?", name).fetchone():
                 raise InputError(f"there is a table {name!r} already: choose another name")
@@ -276,26 +272,27 @@ class Desk:
         self.publish(name)
         return table
 
-    def _require_one_total(self, table: Table) -> None:
-        """That no file of a table is paid for by another ledger of this desk."""
+    def _require_one_total(self, table: RegisteredTable) -> None:
         for other in self.tables():
-            if other.book != table.book and other.fingerprint.shares(table.fingerprint):
+            if other.ledger_path != table.ledger_path and other.fingerprint.shares(
+                table.fingerprint
+            ):
                 raise InputError(
                     f"a file of {table.name} is one of {other.name}, too, and their ledgers differ, so that the same "
                     f"units would be protected by two totals: use the ledger of {other.name}, or say in words why not "
                     "(--although)"
                 )
 
-    def tables(self) -> list[Table]:
-        """All tables, by name."""
+    def tables(self) -> list[RegisteredTable]:
+        """Return all tables, by name."""
         return self.register.tables()
 
-    def table(self, name: str) -> Table:
-        """One table."""
+    def table(self, name: str) -> RegisteredTable:
+        """Return a table by its name; `InputError` if there is none."""
         return self.register.table(name)
 
-    def set_policy(self, name: str, policy: Policy) -> Table:
-        """Who decides from now on, and who reads."""
+    def set_policy(self, name: str, policy: Policy) -> RegisteredTable:
+        """Change which questions need an approval, and who reads answers."""
         self.table(name)
         with self.register.change(self.who) as change:
             change(
@@ -307,13 +304,13 @@ class Desk:
             )
         return self.table(name)
 
-    def pause(self, name: str, reason: str) -> Table:
-        """Ask and book nothing at a table until it is resumed."""
+    def pause(self, name: str, reason: str) -> RegisteredTable:
+        """Pause a table: nothing can be asked or booked until it is resumed."""
         return self._set_table(self.table(name), tables.PAUSED, _reason(reason))
 
-    def resume(self, name: str, reason: str) -> Table:
-        """Open a table again.  Files that were changed are registered anew: ``reason`` says, in
-        words that go into the journal, why they are about the same units.
+    def resume(self, name: str, reason: str) -> RegisteredTable:
+        """Open a table again.  Changed files are registered anew; ``reason`` says why they are about
+        the same units, and the journal records it.
         """
         table = self.table(name)
         if not reason.strip():
@@ -324,65 +321,64 @@ class Desk:
             )
         if self.public:
             return self._set_table(table, tables.OPEN, _reason(reason))
-        place = Path(table.place)
+        data_path = Path(table.data_path)
         fresh = replace(
             table,
-            records=_counted(place, table.schema, table.ledger(), table.records),
-            fingerprint=Fingerprint.of(place, table.secret),
+            records=_public_number(data_path, table.schema, table.ledger(), table.records),
+            fingerprint=Fingerprint.of(data_path, table.secret),
         )
         self._set_table(fresh.sealed(), tables.OPEN, _reason(reason))
         self.publish(name)
         return self.table(name)
 
     def alarm(self, name: str, reason: str) -> None:
-        """Pause a table that is open; one that is paused keeps its reason."""
+        """Pause a table because of a fault; one that is paused already keeps its reason."""
         if self.table(name).state == tables.OPEN:
-            self.pause(name, reason[:_LONGEST_REASON])
+            self.pause(name, reason[:_MAX_REASON])
 
-    def _set_table(self, table: Table, state: str, reason: str) -> Table:
-        """Write down state, files and number of a table; slots of other files are forgotten."""
-        mark = table.fingerprint.text()
+    def _set_table(self, table: RegisteredTable, state: str, reason: str) -> RegisteredTable:
+        fingerprint = table.fingerprint.text()
         with self.register.change(self.who) as change:
+            # Response times were chosen for the size of the table, which may be another one now.
             change(
                 "DELETE FROM slots WHERE tab = ? AND NOT EXISTS "
                 "(SELECT 1 FROM tables WHERE name = tab AND fingerprint = ?)",
-                *(table.name, mark),
+                *(table.name, fingerprint),
             )
             change(
                 "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ?, seal = ? WHERE name = ?",
-                *(state, reason, mark, table.records, table.seal, table.name),
+                *(state, reason, fingerprint, table.records, table.seal, table.name),
             )
-            change.event(f"table {state}", table=table.name, reason=reason, fingerprint=mark)
+            change.event(f"table {state}", table=table.name, reason=reason, fingerprint=fingerprint)
         return self.table(table.name)
 
     def measure(self, name: str) -> str:
-        """What allowances at a table are counted in."""
+        """Return the measure of allowances at a table, ρ or ε."""
         return accountant.counted_in(self.table(name).ledger().total)
 
     def export_ledger(self, name: str) -> str:
-        """The ledger of a table as JSON lines with hashes, for an auditor."""
+        """Return the ledger of a table as JSON lines with hashes, for an auditor."""
         return self.table(name).ledger().lines()
 
     def publish(self, name: str) -> None:
-        """Tell those who may read neither data nor ledger of a table how both stand; of a table that
-        is not the one registered nothing is written, as its name may not be its own either.
-        """
+        """Publish a copy of the ledger of a table for the process with the network."""
         table = self.table(name)
+        # Whoever writes into desk.db could give the name of one table to another, and so have the
+        # ledger of one published under the name of the other.
         if not table.is_sealed():
             return
-        place = self.folder.account(name)
+        path = self.folder.account(name)
         try:
-            published.write(place, table.ledger(), table.changed())
+            published.write(path, table.ledger(), table.changed())
         except LedgerError as fault:
-            published.write(place, None, "", table.public(str(fault)))
+            published.write(path, None, "", table.without_folders(str(fault)))
 
     def account(self, name: str) -> Account:
-        """What was spent of the total of a table, and what is left.  It is reckoned once for each
-        copy of a ledger that is published.
-        """
+        """Return what was spent of the total of a table, and what is left."""
         ledger = self.table(name).ledger()
         if not self.public:
             return Account.of(ledger)
+        # Computed once per published copy, as pages ask for it often.
         known = self._accounts.get(name)
         if known is None or known.ledger is not ledger:
             known = Account.of(ledger)
@@ -390,7 +386,7 @@ class Desk:
         return known
 
     def burn_down(self, name: str) -> list[Spend]:
-        """Every entry of the ledger of a table, with the sum so far in the terms of allowances."""
+        """Return each entry of the ledger of a table, with the sum so far in the measure of allowances."""
         ledger = self.table(name).ledger()
         spends = []
         so_far = 0.0
@@ -410,10 +406,10 @@ class Desk:
             )
         return spends
 
-    # People
+    # Persons
 
     def add_person(self, name: str, words: str = "") -> Person:
-        """Somebody who may be given allowances; ``words`` are for the steward."""
+        """Add a person, who can then be given allowances; only stewards see ``words``."""
         person = Person(person_named(name), words, self._time())
         with self.register.change(self.who) as change:
             if change("SELECT 1 FROM people WHERE name = ?", person.name).fetchone():
@@ -422,16 +418,14 @@ class Desk:
             change.event("a person was added", person=person.name, words=words)
         return person
 
-    def people(self) -> list[Person]:
-        """All people, by name."""
-        return self.register.people()
+    def persons(self) -> list[Person]:
+        """Return all persons, by name."""
+        return self.register.persons()
 
     def allow(self, name: str, person: str, amount: float) -> Analyst:
-        """Give a person an allowance at a table, or another one, in what the table counts: ρ, or ε
-        of a pure total.
-        """
+        """Give a person an allowance at a table, or change it; ``amount`` is ρ, or ε at a pure total."""
         table = self.table(name)
-        if not any(one.name == person for one in self.people()):
+        if not any(one.name == person for one in self.persons()):
             raise InputError(f"there is no person {person!r}: `dpinfer desk person add` first")
         total = table.ledger().total
         allowance_of(total, amount)
@@ -445,8 +439,9 @@ class Desk:
         return self.analyst(name, person)
 
     def set_state(self, name: str, person: str, state: str, reason: str = "") -> Analyst:
-        """Make an analyst active, paused or revoked at a table, at once.  What one who is revoked
-        has asked and not paid is declined.
+        """Make an analyst active, paused or revoked at a table, at once.
+
+        Unpaid questions of an analyst who is revoked are declined.
         """
         if state not in roles.STATES:
             raise InputError(f"an analyst is {', '.join(roles.STATES)}, not {state!r}")
@@ -458,11 +453,11 @@ class Desk:
             change.event(f"analyst {state}", table=name, person=person, reason=_reason(reason))
         if state == roles.REVOKED:
             for ticket in self.tickets(name, person, (tickets.WAITING, tickets.QUEUED)):
-                self._decline(ticket.id, "the access of the asker was revoked")
+                self._decline(ticket.id, "the access of the analyst was revoked")
         return self.analyst(name, person)
 
     def analysts(self, name: str) -> list[Analyst]:
-        """Everybody with an allowance at a table, and what they have spent by its ledger."""
+        """Return the analysts of a table, with what each has spent according to its ledger."""
         ledger = self.table(name).ledger()
         entries = ledger.entries()
         return [
@@ -477,7 +472,7 @@ class Desk:
         ]
 
     def analyst(self, name: str, person: str) -> Analyst:
-        """One of them."""
+        """Return an analyst of a table; `InputError` if the person has no allowance there."""
         for analyst in self.analysts(name):
             if analyst.person == person:
                 return analyst
@@ -486,19 +481,21 @@ class Desk:
         )
 
     def reserved(self, name: str) -> bool:
-        """Whether the allowances add up to no more than the total, so that each can be spent whole;
-        else who comes first is served first.
+        """Tell whether all allowances together fit into the total, so that each can be spent in full.
+
+        If not, the total pays for questions in the order in which they are booked.
         """
         total = self.table(name).ledger().total
-        most = total.epsilon if isinstance(total, PureDP) else total.zcdp().rho
+        upper = total.epsilon if isinstance(total, PureDP) else total.zcdp().rho
         amounts = (amount for amount, _ in self.register.allowances(name).values())
-        return sum(amounts) <= most * (1 + accountant.ROUNDING)
+        return sum(amounts) <= upper * (1 + accountant.ROUNDING)
 
     # Questions
 
-    def check(self, name: str, question: Question, by: str) -> Check:
-        """What asking would mean.  Nothing is booked, and no record is read: what is told depends on
-        the schema, the ledger and the number of records where it is public.
+    def check(self, name: str, question: AnalystQuestion, by: str) -> QuestionCheck:
+        """Return the consequences of asking a question.  Nothing is booked, and no record is read.
+
+        The answer depends on the schema, the ledger, and the number of records if it is public.
         """
         table = self.table(name)
         analyst = self.analyst(name, by)
@@ -507,52 +504,52 @@ class Desk:
         model = question.model(schema, ledger.neighbours)
         response, terms = parse(model.asked_formula or "", schema)
         design = Design.of_formula(response, terms, model.kind, schema.unit)
-        model.read(practice(schema, 2))  # raises what is wrong with names, types and the outcome
+        model.read(practice(schema, 2))  # raises InputError for wrong names, types or outcomes
         n = table.records if table.records is not None else 1
         entry = replace(model.entry(n), by=by)
         recipe = model.recipe(design, n)
-        _require_blunt(recipe, n)
-        counted = ledger.neighbours.counted  # a private number decides nothing
+        _require_penalty(recipe, n)
+        counted = ledger.neighbours.counted  # advice must not depend on a private number
         preview = ledger.preview(entry, within=allowance_of(ledger.total, analyst.amount))
         cost = ledger.added_up([entry])
-        reason = table.public(preview.reason) or _shut(table, analyst)
-        return Check(
+        reason = table.without_folders(preview.reason) or _closed(table, analyst)
+        return QuestionCheck(
             question=question,
             names=tuple(design.names),
             entry=entry,
             cost=cost,
             measure=accountant.counted_in(ledger.total),
-            allowed=not reason,
+            permitted=not reason,
             reason=reason,
             preview=preview,
             analyst=analyst,
             waits=table.policy.waits(cost),
             warning=recipe.advice(n) if counted else "",
-            hopeless=recipe.hopeless(n) if counted else "",
+            low_budget=recipe.hopeless(n) if counted else "",
             answered=tuple(self._same(table, question, by)),
         )
 
     def forecast(
         self,
         name: str,
-        question: Question,
+        question: AnalystQuestion,
         budgets: Sequence[Total] | None = None,
         replicates: int = 20,
     ) -> Forecast:
-        """How long the intervals will be, for each of some budgets, from made-up records alone."""
+        """Forecast the lengths of intervals for some budgets, from made-up records."""
         table = self.table(name)
         if table.records is None:
             raise InputError(
                 f"the number of records of {name} is private, and no guess of it was registered: there is no forecast"
             )
-        asked = tuple(budgets or (question.budget,))
-        key = (name, table.text, question.digest(), question.level, asked, replicates)
+        tried = tuple(budgets or (question.budget,))
+        key = (name, table.schema_text, question.digest(), question.level, tried, replicates)
         if key not in self._forecasts:
             model = question.model(table.schema, table.ledger().neighbours)
             self._forecasts[key] = forecast(
                 model,
                 records=table.records,
-                budgets=asked,
+                budgets=tried,
                 level=question.level,
                 replicates=replicates,
             )
@@ -561,64 +558,64 @@ class Desk:
     def ask(
         self,
         name: str,
-        question: Question,
+        question: AnalystQuestion,
         by: str,
         key: str = "",
         *,
         again: bool = False,
         anyway: bool = False,
     ) -> Ticket:
-        """Ask: see `take`, which also tells whether the question is new."""
-        return self.take(name, question, by, key, again=again, anyway=anyway)[0]
+        """Ask a question; see `submit`, which also tells whether it is new."""
+        return self.submit(name, question, by, key, again=again, anyway=anyway)[0]
 
-    def take(
+    def submit(
         self,
         name: str,
-        question: Question,
+        question: AnalystQuestion,
         by: str,
         key: str = "",
         *,
         again: bool = False,
         anyway: bool = False,
     ) -> tuple[Ticket, bool]:
-        """Ask; the question, and whether it is new.
+        """Ask a question; return it, and whether it is new.
 
-        The same ``key`` by the same person at the same table is the same question, however
-        often it is sent; without a key the question itself is the key, and what was declined,
-        withdrawn or refused is asked anew.  ``again`` asks, and pays, what is open or was
-        answered or lost before; ``anyway`` what could print next to nothing.
+        The same ``key`` of the same person at the same table is the same question, however often it
+        is sent.  Without a key the question itself is the key, and one that was declined, withdrawn
+        or refused is asked anew.  With ``again`` a question is asked and paid that is open or was
+        answered or lost before; with ``anyway`` one that could report hardly any coefficient.
 
         Guarantee [asked_once]: a key leads to one question and to one entry of the ledger, also if
         desk.db was put back.
         """
         if again and not key:
             key = uuid.uuid4().hex
-        if key and (not key.isprintable() or len(key) > _LONGEST_KEY):
-            raise InputError(f"a key is a text in one line of at most {_LONGEST_KEY} characters")
+        if key and (not key.isprintable() or len(key) > _MAX_KEY):
+            raise InputError(f"a key is a text in one line of at most {_MAX_KEY} characters")
         ident = self._ident(name, by, key or question.digest())
         there = self.register.tickets("id = ?", ident)
         same = bool(there) and there[0].question.digest() == question.digest()
         if same and (key or there[0].state not in tickets.FREE):
-            return self._seen(there[0]), False
+            return self._shown(there[0]), False
         if there and not same:
             raise ConflictError(OTHER_QUESTION)
-        found = self.check(name, question, by)
-        if not found.allowed:
-            raise RefusedError(found.reason)
-        if found.answered and not again:
+        checked = self.check(name, question, by)
+        if not checked.permitted:
+            raise RefusedError(checked.reason)
+        if checked.answered and not again:
             raise ConflictError(
-                f"this was answered already, as {found.answered[0].id[:12]}, which is free to read; to ask and pay "
+                f"this was answered already, as {checked.answered[0].id[:12]}, which is free to read; to ask and pay "
                 "again, say so (--again)"
             )
-        if found.hopeless and not anyway:
+        if checked.low_budget and not anyway:
             raise ConflictError(
-                f"{found.hopeless}; nothing was asked. Raise the budget, or ask for fewer columns; or ask all the "
+                f"{checked.low_budget}; nothing was asked. Raise the budget, or ask for fewer columns; or ask all the "
                 "same (--anyway)"
             )
         settings = self.settings
-        if self.folder.room() < settings.free:
+        if self.folder.free_megabytes() < settings.free:
             raise ConflictError(
-                f"less than {settings.free} MB are free on the disk of the desk: nothing is taken before there is room"
+                f"less than {settings.free} MB are free on the disk of the desk: make room, then ask again"
             )
         ticket = Ticket(
             id=ident,
@@ -626,29 +623,29 @@ class Desk:
             by=by,
             key=key or question.digest(),
             question=question,
-            cost=found.cost,
-            state=tickets.WAITING if found.waits else tickets.QUEUED,
+            cost=checked.cost,
+            state=tickets.WAITING if checked.waits else tickets.QUEUED,
             asked=self._time(),
         )
         limits = (settings.open_per_person, settings.open_per_table)
-        asked, new = self.register.add(ticket, self.who, limits, again=again)
-        return self._seen(asked), new
+        stored, new = self.register.add(ticket, self.who, limits, again=again)
+        return self._shown(stored), new
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:
-        """Questions in the order in which they were asked: of a table, by a person, in some states."""
+        """Return questions in the order in which they were asked: of a table, by a person, in some states."""
         where = "? IN ('', tab) AND ? IN ('', asker)"
         stored = tickets.stored_as(states)
         if stored:
             where += f" AND state IN ({', '.join('?' * len(stored))})"
-        found = [self._seen(ticket) for ticket in self.register.tickets(where, name, by, *stored)]
-        return [ticket for ticket in found if not states or ticket.state in states]
+        shown = [self._shown(ticket) for ticket in self.register.tickets(where, name, by, *stored)]
+        return [ticket for ticket in shown if not states or ticket.state in states]
 
     def ticket(self, ident: str) -> Ticket:
-        """One question as it may be shown now, by its id, the beginning of it, or its key."""
-        return self._seen(self.register.ticket(ident))
+        """Return a question as it may be shown now, by its id, the beginning of it, or its key."""
+        return self._shown(self.register.ticket(ident))
 
     def decide(self, ident: str, approve: bool, reason: str = "") -> Ticket:
-        """Approve a question that waits, or decline it, by question and cost."""
+        """Approve a waiting question, or decline one that is not booked yet."""
         ticket = self.register.ticket(ident)
         if not approve:
             return self._decline(ticket.id, _reason(reason))
@@ -662,7 +659,7 @@ class Desk:
             reason=_reason(reason),
         )
         if moved is None:
-            raise _too_late(self._seen(ticket), "approved")
+            raise _too_late(self._shown(ticket), "approved")
         return moved
 
     def _decline(self, ident: str, reason: str) -> Ticket:
@@ -680,16 +677,16 @@ class Desk:
         return moved
 
     def withdraw(self, ident: str) -> Ticket:
-        """Take a question back before it is booked; that is free."""
+        """Withdraw a question before it is booked, free of charge."""
         ticket = self.register.ticket(ident)
         before = (tickets.WAITING, tickets.QUEUED)
         moved = self.register.move(ticket.id, before, tickets.WITHDRAWN, self.who)
         if moved is None:
-            raise _too_late(self._seen(ticket), "withdrawn")
+            raise _too_late(self._shown(ticket), "withdrawn")
         return moved
 
     def result(self, ident: str) -> FitResult:
-        """The result of a question whose time has come; `NoAnswerError` where it is lost.
+        """Return the result of a question after its answer time; `NoAnswerError` if it is lost.
 
         Guarantee [two_outcomes]: of a question that was booked nothing is ever shown but its result
         or one fixed text.
@@ -698,82 +695,83 @@ class Desk:
         if ticket.state == tickets.LOST_STATE:
             raise NoAnswerError
         if ticket.state != tickets.ANSWERED:
-            raise InputError(f"there is no answer yet: {told(ticket)}")
-        result = whole_result(self.folder, ticket.id, ticket.release)
+            raise InputError(f"there is no answer yet: {state_message(ticket)}")
+        result = valid_result(self.folder, ticket.id, ticket.release)
         if result is None:
             raise NoAnswerError
         return result
 
     def answers(self, name: str, by: str = "") -> list[Ticket]:
-        """Past answers at a table: all of them where its policy shares them or nobody is named, else
-        those that ``by`` asked for.
+        """Return past answers at a table: all if its policy shares them or ``by`` is empty, else those of
+        ``by``.
         """
         own = "" if self.table(name).policy.shared else by
         return self.tickets(name, own, (tickets.ANSWERED,))
 
     def practice(self, name: str, records: int = 1000, seed: int = 0) -> pd.DataFrame:
-        """Made-up records with the columns of a table, to practise on, free of charge."""
+        """Make up records with the columns of a table, to practise on, free of charge."""
         return practice(self.table(name).schema, records, seed)
 
     # The journal
 
     def journal(self) -> list[Event]:
-        """Everything that happened at the desk, oldest first."""
+        """Return all events of the desk, oldest first."""
         return self._journal.events()
 
     def export_journal(self) -> str:
-        """The journal as JSON lines with hashes, for an auditor."""
-        return self._journal.lines()
+        """Return the journal as JSON lines with hashes, for an auditor."""
+        return self._journal.export()
 
     def verify(self, *, thorough: bool = False) -> Verdict:
-        """Whether journal, questions, ledgers and results fit together; ``thorough`` also compares
-        the bytes of the tables with those that were registered.
+        """Check that journal, questions, ledgers and results are consistent.
+
+        ``thorough`` also compares the bytes of the tables with those that were registered.
         """
         faults = faults_of(self.register, self._journal, self.folder, thorough=thorough)
         events = self._journal.last()
         return Verdict(tuple(faults), self.heads(), events, len(self.register.tickets()))
 
     def heads(self) -> dict[str, str]:
-        """The hashes that the journal and each ledger end with: kept elsewhere, they tell whether an
-        old copy was put back.
+        """Return the last hash of the journal and of each ledger: stored elsewhere, they reveal a restored
+        old copy.
         """
         heads = {"journal": self._journal.head()}
         return heads | {f"ledger of {table.name}": _head(table) for table in self.tables()}
 
     def _ident(self, name: str, by: str, key: str) -> str:
-        """The id of a question: the same for the same key of the same person, whatever desk.db has."""
+        # A hash of desk, table, person and key: the same key leads to the same entry of the ledger even if
+        # desk.db forgot the question.
         desk = self.settings.id
         content = "\n".join((desk, name, by, key))
         return desk[:PREFIX] + hashlib.sha256(content.encode()).hexdigest()[:18] + _ending(name)
 
-    def asked_of(self, request: str, name: str) -> bool:
-        """Whether a request in a ledger is a question of a table of this desk, as its id tells."""
+    def is_request(self, request: str, name: str) -> bool:
+        """Tell by its id whether a request in a ledger is a question at a table of this desk."""
         return self.folder.owns(request) and request.endswith(_ending(name))
 
-    def _same(self, table: Table, question: Question, by: str) -> list[Ticket]:
-        """Answers to the same question that ``by`` may read."""
+    def _same(self, table: RegisteredTable, question: AnalystQuestion, by: str) -> list[Ticket]:
         return [
             ticket
             for ticket in self.answers(table.name, by)
             if ticket.question.digest() == question.digest()
         ]
 
-    def _seen(self, ticket: Ticket) -> Ticket:
-        return ticket.seen(self.clock())
+    def _shown(self, ticket: Ticket) -> Ticket:
+        return ticket.as_shown(self.clock())
 
     def _time(self) -> str:
         return self.clock().isoformat()
 
 
-def told(ticket: Ticket) -> str:
-    """The state of a question in a sentence."""
+def state_message(ticket: Ticket) -> str:
+    """Return the state of a question as a sentence."""
     due = ticket.due
     sentences = {
         tickets.WAITING: "it waits for the steward",
-        tickets.QUEUED: "it is in the queue",
+        tickets.QUEUED: "it is in line, and nothing has been spent",
         tickets.CLAIMED: "it is about to be booked",
-        tickets.BOOKED: f"it is booked; the answer is shown at {due and due.isoformat(' ', 'seconds')}, a time that "
-        "does not depend on the data",
+        tickets.BOOKED_STATE: "it is booked; the answer is shown at "
+        f"{due and due.isoformat(' ', 'seconds')}, a time that does not depend on the data",
         tickets.ANSWERED: "it is answered",
         tickets.LOST_STATE: NO_ANSWER,
         tickets.DECLINED: f"it was declined: {ticket.reason or 'no reason was given'}",
@@ -783,41 +781,43 @@ def told(ticket: Ticket) -> str:
     return sentences[ticket.state]
 
 
-def _require_blunt(recipe: Recipe, n: int) -> None:
-    """That a penalised minimum is found in a time that depends little on the data: a curvature that
-    is large beside the penalty lets the number of steps tell of the records.
-    """
+def _require_penalty(recipe: Recipe, n: int) -> None:
+    """Raise `InputError` for a penalty so small that the time of the fit would depend on the data."""
+    # The number of steps to the minimum grows with the condition number, loss curvature over penalty.
     if not isinstance(recipe, Penalised):
         return
     risk = recipe.risk(n)
     curvature = risk.loss.curvature_bound
-    floor = curvature / (2 * SHARPEST)
+    floor = curvature / (2 * MAX_CONDITION)
     if risk.penalty < floor:
         raise InputError(
             f"at a desk a penalty of at least {floor:.3g} is needed with this loss, not {risk.penalty:.3g}, as with a "
-            "smaller one the time of the fit would tell of the data: raise penalty, or knee or bandwidth"
+            "smaller one the time of the fit would depend on the data: raise penalty, or knee or bandwidth"
         )
 
 
 def _ending(name: str) -> str:
-    """What the ids of all questions of a table end with: several tables may have one ledger."""
+    # The ids of all questions of a table end so, as several tables may share one ledger.
     return hashlib.sha256(name.encode()).hexdigest()[:6]
 
 
-def _counted(place: Path, schema: Schema, ledger: Ledger, guess: int | None) -> int | None:
-    """The number of records or units where it is public, else the guess; `InputError` where names or
-    types of the columns are not those of the schema.
+def _public_number(
+    data_path: Path, schema: Schema, ledger: Ledger, guess: int | None
+) -> int | None:
+    """Return the number of records or units if it is public, else the guess.
+
+    `InputError` if names or types of the columns are not those of the schema.
     """
-    found = table_of(str(place))
+    table = table_of(str(data_path))
     columns = [*schema.columns.values(), *schema.unit.columns]
-    check_columns(found, columns)
+    check_columns(table, columns)
     if not ledger.neighbours.counted:
         return guess
-    return number_of(found, columns, schema.unit, counted=True)
+    return number_of(table, columns, schema.unit, counted=True)
 
 
-def _shut(table: Table, analyst: Analyst) -> str:
-    """Why nothing can be asked now; empty where it can."""
+def _closed(table: RegisteredTable, analyst: Analyst) -> str:
+    """Return why the analyst cannot ask now; empty if he can."""
     if table.state != tables.OPEN:
         return f"the table {table.name} is paused: ask the steward"
     if analyst.state != ACTIVE:
@@ -827,17 +827,19 @@ def _shut(table: Table, analyst: Analyst) -> str:
     return ""
 
 
-def _too_late(ticket: Ticket, what: str) -> ConflictError:
-    return ConflictError(f"the question {ticket.id[:12]} cannot be {what} any more: {told(ticket)}")
+def _too_late(ticket: Ticket, action: str) -> ConflictError:
+    return ConflictError(
+        f"the question {ticket.id[:12]} cannot be {action} any more: {state_message(ticket)}"
+    )
 
 
 def _reason(text: str) -> str:
-    if len(text) > _LONGEST_REASON:
-        raise InputError(f"a reason has at most {_LONGEST_REASON} characters: shorten it")
+    if len(text) > _MAX_REASON:
+        raise InputError(f"a reason has at most {_MAX_REASON} characters: shorten it")
     return text.strip()
 
 
-def _head(table: Table) -> str:
+def _head(table: RegisteredTable) -> str:
     try:
         return table.ledger().verify().head
     except LedgerError as fault:

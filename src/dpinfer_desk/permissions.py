@@ -1,6 +1,6 @@
-"""Who sees what of a desk: a steward and an auditor everything, an analyst what is his, or shared.
+"""Access control: stewards and auditors see everything, an analyst what is his own or shared.
 
-What somebody may not see is as if it were not there.
+What a person may not see is reported as missing, so that nobody learns whether it exists.
 """
 
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.accounts import Signed
 from dpinfer_desk.store.roles import ANALYST, AUDITOR, REVOKED, STEWARD, Analyst
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import Ticket
 
 
-class NowhereError(InputError):
-    """There is nothing, or nothing for who asks: nobody can tell which of the two."""
+class NotFoundError(InputError):
+    """Something does not exist, or the person may not see it; the message is the same for both."""
 
     def __init__(self) -> None:
         super().__init__("There is nothing at this address: go on from the tables.")
 
 
 @dataclass(frozen=True)
-class Sight:
-    """A desk as one person sees it.
+class Permissions:
+    """The part of a desk that one person may see.
 
     Guarantee [others_are_not_seen]: of tables without an own allowance, and of questions of others
     that are not answered or not shared, an analyst is told nothing, not even that they are there.
@@ -34,63 +34,63 @@ class Sight:
     signed: Signed
 
     @property
-    def whole(self) -> bool:
-        """Whether everything is seen."""
+    def unrestricted(self) -> bool:
+        """Tell whether the person may see everything."""
         return self.signed.role in (STEWARD, AUDITOR)
 
-    def tables(self) -> list[Table]:
-        """The tables, by name."""
+    def tables(self) -> list[RegisteredTable]:
+        """Return the tables that the person may see, by name."""
         return [table for table in self.desk.tables() if self._may_see(table)]
 
-    def table(self, name: str) -> Table:
-        """One of them."""
+    def table(self, name: str) -> RegisteredTable:
+        """Return a table; `NotFoundError` if the person may not see it."""
         for table in self.desk.tables():
             if table.name == name and self._may_see(table):
                 return table
-        raise NowhereError
+        raise NotFoundError
 
     def analyst(self, table: str) -> Analyst:
-        """What the person may spend at a table."""
+        """Return the person as an analyst of a table; `NotFoundError` if there is no allowance."""
         try:
             return self.desk.analyst(table, self.signed.person)
         except InputError:
-            raise NowhereError from None
+            raise NotFoundError from None
 
     def ticket(self, ident: str) -> Ticket:
-        """A question, by its whole id."""
-        found = self.desk.register.tickets("id = ?", ident)
-        if not found:
-            raise NowhereError
-        ticket = found[0].seen(self.desk.clock())
+        """Return a question by its full id; `NotFoundError` if the person may not see it."""
+        stored = self.desk.register.tickets("id = ?", ident)
+        if not stored:
+            raise NotFoundError
+        ticket = stored[0].as_shown(self.desk.clock())
         if not self._may_read(ticket):
-            raise NowhereError
+            raise NotFoundError
         return ticket
 
     def own(self, ident: str) -> Ticket:
-        """A question that the person may act on: his own, or any for a steward."""
+        """Return a question on which the person may act: his own, or any for a steward."""
         ticket = self.ticket(ident)
         if self.signed.role != STEWARD and ticket.by != self.signed.person:
-            raise NowhereError
+            raise NotFoundError
         return ticket
 
     def tickets(self, name: str = "", by: str = "", states: Sequence[str] = ()) -> list[Ticket]:
-        """Questions, as in `Desk.tickets`; an analyst's own alone."""
-        return self.desk.tickets(name, by if self.whole else self.signed.person, states)
+        """Return questions as `Desk.tickets` does; to an analyst only his own."""
+        return self.desk.tickets(name, by if self.unrestricted else self.signed.person, states)
 
     def answers(self, name: str) -> list[Ticket]:
-        """Past answers at a table, by its policy."""
-        return self.desk.answers(name, "" if self.whole else self.signed.person)
+        """Return the past answers at a table that the person may read by its policy."""
+        return self.desk.answers(name, "" if self.unrestricted else self.signed.person)
 
-    def _may_see(self, table: Table) -> bool:
-        if self.whole:
+    def _may_see(self, table: RegisteredTable) -> bool:
+        if self.unrestricted:
             return True
         if self.signed.role != ANALYST:
             return False
-        known = self.desk.register.allowances(table.name).get(self.signed.person)
-        return known is not None and known[1] != REVOKED
+        allowance = self.desk.register.allowances(table.name).get(self.signed.person)
+        return allowance is not None and allowance[1] != REVOKED
 
     def _may_read(self, ticket: Ticket) -> bool:
-        if self.whole or ticket.by == self.signed.person:
+        if self.unrestricted or ticket.by == self.signed.person:
             return True
         if ticket.state != tickets.ANSWERED:
             return False

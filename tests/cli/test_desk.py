@@ -27,7 +27,9 @@ def folder(tmp_path):
     files = ["--schema", tmp_path / "schema.toml", "--ledger", tmp_path / "ledger.db"]
     succeeds(run_here(*add, *files, "--rho", "100"))
     person = ["desk", "person", "add", tmp_path / "desk", "meier", "--table", "visits"]
-    assert "all allowances fit" in succeeds(run_here(*person, "--rho", "60")).replace("\n", " ")
+    assert "all allowances together fit" in succeeds(run_here(*person, "--rho", "60")).replace(
+        "\n", " "
+    )
     (tmp_path / "q.toml").write_text(QUESTION.format(title="First"), encoding="utf-8")
     return tmp_path
 
@@ -155,7 +157,10 @@ def test_hostile_names_and_levels(tmp_path):
 def test_bad_commands(folder):
     fails(run_here("desk", "list", folder / "nowhere"), "there is no desk in")
     fails(run_here("desk", "init", folder), "a desk needs a new or empty folder")
-    fails(run_here("desk", "init", folder / "x", "--ladder", "a"), "--ladder takes seconds")
+    fails(
+        run_here("desk", "init", folder / "x", "--response-times", "a"),
+        "--response-times takes seconds",
+    )
     fails(desk_of(folder, "ask", folder / "none.toml", "--by", "meier"), "cannot be read")
     fails(desk_of(folder, "ask", folder / "q.toml", "--by", "huber"), "no allowance at visits")
     fails(
@@ -190,7 +195,7 @@ def test_an_allowance_at_the_delta_of_the_total(folder):
     assert not (folder / "b.db").exists()
     succeeds(desk_of(folder, *add, *total, "--although", "a test"))
     shown = succeeds(desk_of(folder, "allow", "two", "meier", "--epsilon", 1)).replace("\n", " ")
-    assert "epsilon = 1 at the total's delta" in shown
+    assert "ε = 1 at the δ of the total" in shown
     analyst = later(Desk.open(folder / "desk")).analyst("two", "meier")
     assert analyst.amount == pytest.approx(dp.ApproxDP(1.0, 1e-6).zcdp().rho)
     for command, state in (("pause", "paused"), ("resume", "active"), ("revoke", "revoked")):

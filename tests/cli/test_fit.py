@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import dpinfer as dp
-from dpinfer.asking.asked import Data, model_of
+from dpinfer.asking.from_spec import Data, model_of
 from dpinfer.asking.spec import of_options
 from dpinfer.inference import posterior as inference
 from helpers.terminal import PROGRAM, fails, files_in, run, run_here, succeeds, table

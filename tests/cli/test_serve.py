@@ -80,7 +80,7 @@ def test_people_are_invited_or_have_a_password(folder, monkeypatch):
     succeeds(run_here("serve", "person", "close", folder, "a.meier"))
     assert accounts.role("a.meier") == ""
     fails(run_here("serve", "person", "add", folder, "x", "--role", "root"), "a role is steward")
-    assert "x" not in {person.name for person in desk.people()}
+    assert "x" not in {person.name for person in desk.persons()}
     short = run("serve", "person", "add", folder, "c", "--password", input="short\n")
     fails(short, "a password has 12")
 

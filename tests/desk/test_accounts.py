@@ -136,7 +136,7 @@ def test_no_name_takes_no_place_from_the_address(accounts, monkeypatch):
     right costs no hash, and no memory.
     """
     hashed = []
-    monkeypatch.setattr(module, "_hashed", lambda *_: hashed.append(1) or b"")
+    monkeypatch.setattr(module, "_password_hash", lambda *_: hashed.append(1) or b"")
     long = "x" * 10_000
     for number in range(200):
         for person, password in (("", WRONG), (long, WRONG), (f"name {number}", long)):
@@ -238,7 +238,7 @@ def test_a_token_has_scopes_an_end_and_a_last_use(accounts, desk, clock):
     ident, secret = accounts.make_token("meier", ("ask", "read"), 90, "laptop")
     assert len(secret) >= 43
     (token,) = accounts.tokens("meier")
-    assert (token.id, token.name, token.scopes, token.seen) == (
+    assert (token.id, token.name, token.scopes, token.last_used) == (
         ident,
         "laptop",
         ("read", "ask"),
@@ -246,7 +246,7 @@ def test_a_token_has_scopes_an_end_and_a_last_use(accounts, desk, clock):
     )
     assert accounts.by_token(secret).scopes == ("read", "ask")
     (token,) = accounts.tokens("meier")
-    assert token.seen == clock().isoformat()
+    assert token.last_used == clock().isoformat()
     clock.on(days=90)
     assert accounts.by_token(secret) is None
     assert accounts.tokens("meier") == []
@@ -308,7 +308,7 @@ def test_what_was_done_to_accounts_is_in_the_journal(accounts, desk):
     ident, _ = accounts.make_token("meier", ("read",), 1, "laptop")
     accounts.revoke_token("meier", ident)
     accounts.close("meier", "steward")
-    did = [(event.who, event.what) for event in desk.journal()]
+    did = [(event.who, event.action) for event in desk.journal()]
     assert did[-6:] == [
         ("steward", "an account was opened"),
         ("meier", "a password was set"),
@@ -371,7 +371,7 @@ def test_who_is_no_analyst_any_more_asks_nothing(accounts, desk, role):
         "declined",
     ]
     assert desk.register.allowances("visits")["meier"] == (100.0, "revoked")
-    assert [event.what for event in desk.journal()[events:]] == [
+    assert [event.action for event in desk.journal()[events:]] == [
         "an account was closed" if not role else "an account was opened",
         "declined",
         "declined",

@@ -11,7 +11,7 @@ import pytest
 import dpinfer as dp
 from dpinfer_desk import checkup
 from dpinfer_desk.backup import back_up, last_backup
-from dpinfer_desk.checkup import findings
+from dpinfer_desk.checkup import requirements
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.accounts import Accounts
 from helpers.desks import ask, desk_in, hasten, later, work
@@ -19,7 +19,7 @@ from helpers.desks import ask, desk_in, hasten, later, work
 
 @pytest.fixture
 def desk(tmp_path):
-    return hasten(desk_in(tmp_path, ladder=(600.0,)))
+    return hasten(desk_in(tmp_path, response_times=(600.0,)))
 
 
 def restored(out, folder, ledger):
@@ -47,7 +47,7 @@ def test_a_backup_is_the_desk(desk, tmp_path):
     again = restored(tmp_path / "copies" / "first", desk.folder.path, tmp_path / "ledger.db")
     assert again.heads()["ledger of visits"] == heads["ledger of visits"]
     assert again.journal()[:-1] == desk_events
-    assert again.journal()[-1].what == "an old copy of desk.db was accepted"
+    assert again.journal()[-1].action == "an old copy of desk.db was accepted"
     assert Desk.open(desk.folder.path).verify().ok  # said once
     assert later(again).result(asked.id).to_json() == before
     assert again.verify().ok
@@ -116,7 +116,7 @@ def test_an_old_ledger_from_a_backup_is_refused(desk, tmp_path):
 
 
 def lacking(desk, web="root"):
-    return [one.words for one in findings(desk, web) if not one.fine]
+    return [one.message for one in requirements(desk, web) if not one.met]
 
 
 def test_what_is_missing_is_told(desk, tmp_path, monkeypatch):
@@ -125,10 +125,10 @@ def test_what_is_missing_is_told(desk, tmp_path, monkeypatch):
     for part in (
         "logs is for the worker alone",
         "table.parquet of visits is not for everybody",
-        "name its user with --web-user",
+        "name it with --web-user",
         "there was no backup yet",
         "no steward can sign in",
-        "the worker is not at work",
+        "the worker is not running",
     ):
         assert part in words, part
     with pytest.raises(dp.InputError, match="there is no user"):

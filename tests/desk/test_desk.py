@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
-from dpinfer_desk.desk import Desk, told
+from dpinfer_desk.desk import Desk, state_message
 from dpinfer_desk.store import tickets
-from dpinfer_desk.store.locks import held, holder
+from dpinfer_desk.store.locks import acquire, holder
 from dpinfer_desk.store.tables import Fingerprint, Policy
 from helpers.desks import ask, desk_in, question
 from helpers.forking import forked
@@ -106,7 +106,7 @@ def test_threads_that_send_the_same(tmp_path):
     for thread in threads:
         thread.join()
     assert len(desk.tickets()) == 40
-    assert sum(event.what == "asked" for event in desk.journal()) == 40
+    assert sum(event.action == "asked" for event in desk.journal()) == 40
     assert desk.verify().ok
 
 
@@ -128,14 +128,14 @@ def test_decisions(tmp_path):
     one, two, three = (ask(desk, rho=rho) for rho in (0.1, 0.2, 0.3))
     assert desk.decide(one.id, True, "of use").state == "queued"
     assert desk.decide(two.id, False, "too wide").state == "declined"
-    assert "too wide" in told(desk.ticket(two.id[:10]))
+    assert "too wide" in state_message(desk.ticket(two.id[:10]))
     assert desk.withdraw(three.id).state == "withdrawn"
     for ticket in (two, three):
         with pytest.raises(dp.InputError, match="cannot be approved any more: it was"):
             desk.decide(ticket.id, True)
         with pytest.raises(dp.InputError, match="cannot be withdrawn any more"):
             desk.withdraw(ticket.id)
-    with pytest.raises(dp.InputError, match="no answer yet: it is in the queue"):
+    with pytest.raises(dp.InputError, match="no answer yet: it is in line"):
         desk.result(one.id)
     assert ask(desk, rho=0.2).state == "waiting"  # it was free, and is asked anew
     assert desk.ticket(two.id).reason == ""
@@ -189,16 +189,16 @@ def test_resume_looks_at_the_files(tmp_path):
     desk = desk_in(tmp_path)
     path = tmp_path / "table.parquet"
     frame = pd.read_parquet(path)
-    desk.register.set_slot("visits", "a question", 5.0)
+    desk.register.set_response_time("visits", "a question", 5.0)
     desk.pause("visits", "new rows")
-    assert desk.register.slot("visits", "a question") == 5.0
+    assert desk.register.response_time("visits", "a question") == 5.0
     pd.DataFrame({"zz": [1]}).to_parquet(path)
     with pytest.raises(dp.InputError):
         desk.resume("visits", "the same people")
     assert desk.table("visits").state == "paused"
     pd.concat([frame, frame]).to_parquet(path)
     assert desk.resume("visits", "the same people").records == 2 * len(frame)
-    assert desk.register.slot("visits", "a question") is None
+    assert desk.register.response_time("visits", "a question") is None
 
 
 def test_analysts_are_told_no_paths(tmp_path):
@@ -223,7 +223,7 @@ def test_asking_who_holds_a_file_keeps_nobody_from_it(tmp_path):
 
 
 def _taken(path):
-    with held(path) as mine:
+    with acquire(path) as mine:
         return mine
 
 
@@ -264,15 +264,15 @@ def test_check_tells_and_books_nothing(tmp_path):
     desk = desk_in(tmp_path, total=dp.ApproxDP(2.0, 1e-6), allowance=0.05)
     found = desk.check("visits", question(epsilon=1.0, delta=1e-6), "meier")
     assert found.names == ("(Intercept)", "a", "b[q]", "b[None]")
-    assert found.allowed
+    assert found.permitted
     assert found.measure == "rho"
     assert 0 < found.cost < 0.05
     assert "records" in found.warning  # 400 are few
     hopeless = question(epsilon=0.01, delta=1e-6)
-    assert desk.check("visits", hopeless, "meier").hopeless
+    assert desk.check("visits", hopeless, "meier").low_budget
     with pytest.raises(dp.InputError, match="nothing was asked"):
         desk.ask("visits", hopeless, "meier")
-    assert not desk.check("visits", question(epsilon=1.9, delta=1e-6), "meier").allowed
+    assert not desk.check("visits", question(epsilon=1.9, delta=1e-6), "meier").permitted
     assert desk.account("visits").spent == 0
     assert desk.tickets() == []
     forecast = desk.forecast("visits", question(rho=5.0), [dp.ZCDP(5.0), dp.ZCDP(50.0)], 4)
@@ -318,10 +318,10 @@ def test_a_private_number_is_not_told(tmp_path):
     desk.add_table("two", *files, records=123_456)
     desk.allow("two", "meier", 1.0)
     other = desk.check("two", question(rho=0.1), "meier")
-    assert (found.cost, found.warning, found.hopeless) == (
+    assert (found.cost, found.warning, found.low_budget) == (
         other.cost,
         other.warning,
-        other.hopeless,
+        other.low_budget,
     )
     assert found.entry == other.entry
 
@@ -361,7 +361,7 @@ def test_hostile_texts_stay_texts(tmp_path):
         desk.decide(asked.id, False, text)
         there = desk.ticket(asked.id)
         assert (there.by, there.key, there.question.title, there.reason) == (text,) * 4
-    assert {person.name for person in desk.people()} == {"meier", *HOSTILE}
+    assert {person.name for person in desk.persons()} == {"meier", *HOSTILE}
     assert desk.verify().ok
     for name in ("", " ", "a\nb", "a\x00b", "x" * 101):
         with pytest.raises(dp.InputError, match="name of a person"):
@@ -388,6 +388,6 @@ def test_settings_that_are_none(tmp_path):
 
 
 def test_states_in_words():
-    for state in (*tickets.OPEN, tickets.BOOKED, *tickets.ENDED):
+    for state in (*tickets.OPEN, tickets.BOOKED_STATE, *tickets.ENDED):
         one = tickets.Ticket("i", "t", "b", "k", question(rho=0.1), 0.1, state, "")
-        assert told(one)
+        assert state_message(one)

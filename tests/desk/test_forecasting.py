@@ -8,7 +8,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.simulate.forecast import Forecast, forecast
-from dpinfer_desk.permissions import NowhereError
+from dpinfer_desk.permissions import NotFoundError
 from dpinfer_desk.worker import forecasts as module
 from dpinfer_desk.worker.forecasts import BusyError, Forecasts
 from helpers import forecast_bombs as bombs
@@ -28,27 +28,27 @@ def test_a_forecast_is_that_of_the_library(desk):
     forecasts.warm()
     asked = question(rho=0.5)
     ident = forecasts.ask("visits", asked, "meier", [dp.ZCDP(0.5), dp.ZCDP(1.0)])
-    found = forecasts.found(ident, "meier", LONG)
+    found = forecasts.get(ident, "meier", LONG)
     table = desk.table("visits")
     model = asked.model(table.schema, table.ledger().neighbours)
     expected = forecast(model, records=table.records, budgets=[dp.ZCDP(0.5), dp.ZCDP(1.0)])
     assert found.to_json() == expected.to_json()
     narrow = question("y ~ a", rho=0.5)
     wide = forecasts.ask("visits", narrow, "meier", half_width=2.0, coefficient="a")
-    assert isinstance(forecasts.found(wide, "meier", LONG), Forecast)
+    assert isinstance(forecasts.get(wide, "meier", LONG), Forecast)
     assert forecasts.ask("visits", asked, "meier", [dp.ZCDP(0.5), dp.ZCDP(1.0)]) == ident
     for other in ("weber", ""):
-        with pytest.raises(NowhereError):
-            forecasts.found(ident, other)
-    with pytest.raises(NowhereError):
-        forecasts.found("0" * 32, "meier")
+        with pytest.raises(NotFoundError):
+            forecasts.get(ident, other)
+    with pytest.raises(NotFoundError):
+        forecasts.get("0" * 32, "meier")
 
 
 def test_what_is_wrong_is_told(desk):
     forecasts = Forecasts(desk)
     ident = forecasts.ask("visits", question("y ~ nothing", rho=0.5), "meier")
     with pytest.raises(dp.InputError, match="nothing"):
-        forecasts.found(ident, "meier", LONG)
+        forecasts.get(ident, "meier", LONG)
     with pytest.raises(dp.InputError, match="at most 6 budgets"):
         forecasts.ask("visits", question(rho=0.5), "meier", [dp.ZCDP(0.5)] * 7)
 
@@ -94,7 +94,7 @@ def test_three_of_a_person_are_under_way(desk):
     forecasts = _Still(desk)
     for k in range(3):
         forecasts.ask("visits", question(rho=0.1 + k / 100), "meier")
-    with pytest.raises(BusyError, match="3 forecasts of yours are under way"):
+    with pytest.raises(BusyError, match="3 of your forecasts are running"):
         forecasts.ask("visits", question(rho=0.9), "meier")
     forecasts.ask("visits", question(rho=0.1), "meier")  # one that is there
     forecasts.ask("visits", question(rho=0.9), "weber")  # somebody else
@@ -108,7 +108,7 @@ def test_what_is_refused_does_not_count(desk):
     for k in range(20):
         forecasts.ask("visits", question(rho=0.1), f"person {k}")
     for _ in range(30):
-        with pytest.raises(BusyError, match="many forecasts are under way"):
+        with pytest.raises(BusyError, match="many forecasts are running"):
             forecasts.ask("visits", question(rho=0.9), "meier")
     forecasts._queue.maxsize = 0
     for k in range(30):
@@ -120,26 +120,26 @@ def test_a_flood_is_turned_away(desk):
     forecasts = _Still(desk, rate=None)
     for k in range(20):
         forecasts.ask("visits", question(rho=0.1 + k / 100), f"person {k}")
-    with pytest.raises(BusyError, match="under way"):
+    with pytest.raises(BusyError, match="running"):
         forecasts.ask("visits", question(rho=0.9), "meier")
 
 
 def test_old_forecasts_are_forgotten(desk, monkeypatch):
-    monkeypatch.setattr(module, "_KEPT", 3)
+    monkeypatch.setattr(module, "_MAX_STORED", 3)
     forecasts = _Still(desk)
     idents = []
     for k in range(5):
         forecasts.end()
         idents.append(forecasts.ask("visits", question(rho=0.1 + k / 100), "meier"))
-    with pytest.raises(NowhereError):
-        forecasts.found(idents[0], "meier")
-    assert forecasts.found(idents[-1], "meier") is None
+    with pytest.raises(NotFoundError):
+        forecasts.get(idents[0], "meier")
+    assert forecasts.get(idents[-1], "meier") is None
     assert len(forecasts._known) == 3
 
 
 def test_large_forecasts_are_few(desk, monkeypatch):
     """All that is remembered has at most so many bytes, and of what was asked nothing is kept."""
-    monkeypatch.setattr(module, "_KEPT_BYTES", 5000)
+    monkeypatch.setattr(module, "_MAX_STORED_BYTES", 5000)
     forecasts = Forecasts(desk)
     asked = threading.Event()
 
@@ -167,7 +167,7 @@ def said_by(forecasts, work, rho):
     forecasts._context = type("Bombs", (), {"Pipe": real.Pipe, "Process": staticmethod(process)})()
     ident = forecasts.ask("visits", question(rho=rho), "meier")
     with pytest.raises(dp.InputError) as told:
-        forecasts.found(ident, "meier", LONG)
+        forecasts.get(ident, "meier", LONG)
     forecasts._context = real
     return str(told.value)
 
@@ -184,4 +184,4 @@ def test_a_bomb_ends_by_itself(desk, monkeypatch):
     assert time.monotonic() - start >= 2
     monkeypatch.setattr(module, "_WALL", 90.0)
     again = forecasts.ask("visits", question(rho=0.6), "meier")
-    assert forecasts.found(again, "meier", LONG).names
+    assert forecasts.get(again, "meier", LONG).names

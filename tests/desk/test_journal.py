@@ -33,31 +33,31 @@ def replayed(events):
     state = {"people": set(), "allowances": {}, "tables": {}, "questions": {}}
     for event in events:
         facts = event.facts
-        if event.what == "a person was added":
+        if event.action == "a person was added":
             state["people"].add(facts["person"])
-        elif event.what == "a table was added":
+        elif event.action == "a table was added":
             state["tables"][facts["table"]] = ["open", facts["policy"]]
-        elif event.what == "policy":
+        elif event.action == "policy":
             state["tables"][facts["table"]][1] = facts["policy"]
-        elif event.what.startswith("table "):
-            state["tables"][facts["table"]][0] = event.what.removeprefix("table ")
-        elif event.what == "allowance":
+        elif event.action.startswith("table "):
+            state["tables"][facts["table"]][0] = event.action.removeprefix("table ")
+        elif event.action == "allowance":
             before = state["allowances"].get((facts["table"], facts["person"]), (0, "active"))
             state["allowances"][facts["table"], facts["person"]] = (facts["amount"], before[1])
-        elif event.what.startswith("analyst "):
+        elif event.action.startswith("analyst "):
             key = facts["table"], facts["person"]
-            state["allowances"][key] = (state["allowances"][key][0], event.what.split()[1])
-        elif event.what == "asked":
+            state["allowances"][key] = (state["allowances"][key][0], event.action.split()[1])
+        elif event.action == "asked":
             state["questions"][facts["question"]] = facts["state"]
         elif "question" in facts:
-            state["questions"][facts["question"]] = event.what
+            state["questions"][facts["question"]] = event.action
     return state
 
 
 def test_the_journal_replays_to_the_present(tmp_path):
     desk = busy_desk(tmp_path)
     state = replayed(desk.journal())
-    assert state["people"] == {person.name for person in desk.people()}
+    assert state["people"] == {person.name for person in desk.persons()}
     assert state["allowances"] == {
         ("visits", person): given for person, given in desk.register.allowances("visits").items()
     }
@@ -117,7 +117,7 @@ def test_events_are_taken_over_after_a_crash(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert len(desk.journal()) == number
     Desk.open(desk.folder.path)
-    assert [event.what for event in desk.journal()][number:] == ["a person was added"]
+    assert [event.action for event in desk.journal()][number:] == ["a person was added"]
     with pytest.raises(dp.LedgerError, match="lacks events"):
         Journal(desk.folder.journal).take([Event(number + 9, "", "", "", {})])
 

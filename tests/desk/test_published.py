@@ -11,7 +11,7 @@ import pytest
 import dpinfer as dp
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import published
-from dpinfer_desk.store.tables import Policy, Table
+from dpinfer_desk.store.tables import Policy, RegisteredTable
 from helpers.desks import ask, desk_in, question, work
 
 
@@ -55,9 +55,9 @@ def test_guarantee_web_needs_no_data(both, no_files):
     shown = web.account("visits").state()
     assert {**expected, "path": ""} == {**shown, "path": ""}
     found = web.check("visits", question(rho=0.2), "meier")
-    assert (found.cost, found.allowed, found.preview) == (
+    assert (found.cost, found.permitted, found.preview) == (
         checked.cost,
-        checked.allowed,
+        checked.permitted,
         checked.preview,
     )
     assert web.analyst("visits", "meier").spent == pytest.approx(0.1)
@@ -185,4 +185,4 @@ def test_a_seal_is_of_one_table(tmp_path):
     table = desk.table("visits")
     assert table.sealed().seal == table.seal
     assert replace(table, name="other").sealed().seal != table.seal
-    assert isinstance(table, Table)
+    assert isinstance(table, RegisteredTable)

@@ -18,7 +18,7 @@ from dpinfer_desk.store import tickets
 from dpinfer_desk.store.journal import Journal
 from dpinfer_desk.store.register import Register
 from dpinfer_desk.store.tables import Policy
-from dpinfer_desk.store.verification import whole_result
+from dpinfer_desk.store.verification import valid_result
 from dpinfer_desk.worker import fit_process
 from dpinfer_desk.worker.recovery import recover, settle
 from helpers.desks import ask, desk_in, hasten, later, question, work
@@ -68,7 +68,7 @@ def test_guarantee_every_end(tmp_path):
     """A desk at work is killed at each of its places in turn, itself or its fit; after one restart no
     result lacks its entry, nothing is booked twice, all has ended.
     """
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     ends = set()
     for place in range(1, PLACES + 1):
         asked = question(rho=0.1)
@@ -89,7 +89,7 @@ def test_guarantee_every_end(tmp_path):
         ends.add(state)
         assert state in (tickets.ANSWERED, tickets.LOST_STATE)
         assert len(own) == 1
-        kept = whole_result(desk.folder, ticket.id, own[0].release) is not None
+        kept = valid_result(desk.folder, ticket.id, own[0].release) is not None
         assert kept == (state == tickets.ANSWERED)
     assert ends == {tickets.ANSWERED, tickets.LOST_STATE}
     assert shown.verify().ok
@@ -116,7 +116,7 @@ def with_result(desk, ticket, release):
     """A result that names a release."""
     table = desk.table("visits")
     model = ticket.question.model(table.schema, table.ledger().neighbours)
-    result = model.fit(table.place).result_
+    result = model.fit(table.data_path).result_
     privacy = type(result.privacy)(**{**vars(result.privacy), "release": release, "booked": True})
     desk.folder.result(ticket.id).parent.mkdir()
     whole = type(result)(**{**vars(result), "privacy": privacy})
@@ -164,7 +164,7 @@ def test_guarantee_asked_once(tmp_path):
     """An old desk.db is refused; taken all the same, the question is made anew from the ledger, and
     the same key is not booked again.
     """
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     copy = tmp_path / "copy"
     copy.mkdir()
     for path in files_of(desk.folder.shared, "desk.db"):
@@ -197,7 +197,7 @@ def test_guarantee_asked_once(tmp_path):
 
 
 def test_an_old_ledger_pauses_its_table(tmp_path):
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     copy = tmp_path / "copy"
     copy.mkdir()
     for path in files_of(tmp_path, "ledger.db"):
@@ -221,7 +221,7 @@ def fitted(desk, ticket):
 
 def test_guarantee_no_old_ledger(tmp_path):
     """An old ledger put back under a worker that runs: the next question is refused."""
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     copy = tmp_path / "copy"
     copy.mkdir()
     for path in files_of(tmp_path, "ledger.db"):
@@ -236,7 +236,7 @@ def test_guarantee_no_old_ledger(tmp_path):
 
 
 def test_a_fault_after_the_commit_of_the_ledger_is_paid(tmp_path, monkeypatch):
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     ticket = ask(desk)
     book = Ledger.book
 
@@ -252,7 +252,7 @@ def test_a_fault_after_the_commit_of_the_ledger_is_paid(tmp_path, monkeypatch):
 
 def test_a_question_that_is_queued_under_its_process_is_paid(tmp_path, monkeypatch):
     """Recovery looks just before the process takes its lock: booked once, and no record is read."""
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     ticket = claimed(desk)
     limit = fit_process.limit
 
@@ -272,7 +272,7 @@ def test_a_question_that_is_queued_under_its_process_is_paid(tmp_path, monkeypat
 
 
 def test_a_paid_question_that_an_old_copy_has_in_the_queue(tmp_path):
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     ticket = ask(desk)
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -289,7 +289,7 @@ def test_a_paid_question_that_an_old_copy_has_in_the_queue(tmp_path):
 
 def test_a_fit_that_nobody_looks_after_ends_before_its_slot(tmp_path, monkeypatch):
     """The worker is gone and the fit overruns: the kernel ends it, and at the slot's end it is lost."""
-    desk = desk_in(tmp_path, ladder=(0.5, 600.0))
+    desk = desk_in(tmp_path, response_times=(0.5, 600.0))
     ticket = claimed(desk, slot=0.5)
     monkeypatch.setattr(Gate, "release", lambda *_: time.sleep(60))
     assert os.WTERMSIG(fitted(desk, ticket)) == signal.SIGALRM
@@ -306,7 +306,7 @@ def test_nothing_is_kept_after_its_slot(tmp_path):
         ticket = claimed(desk, slot=5.0, rho=0.1 + seconds)
         booked = desk.clock()
         desk.register.move(
-            ticket.id, (tickets.CLAIMED,), tickets.BOOKED, "worker", booked=booked.isoformat()
+            ticket.id, (tickets.CLAIMED,), tickets.BOOKED_STATE, "worker", booked=booked.isoformat()
         )
         moment = booked + timedelta(seconds=5.0 + seconds)
         Desk.open(desk.folder.path, clock=lambda moment=moment: moment).register.settle(
@@ -316,7 +316,7 @@ def test_nothing_is_kept_after_its_slot(tmp_path):
 
 
 def test_access_that_is_revoked_while_rows_are_counted(tmp_path, monkeypatch):
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     ticket = claimed(desk)
     read = LinearModel.read
 
@@ -334,7 +334,7 @@ def test_access_that_is_revoked_while_rows_are_counted(tmp_path, monkeypatch):
 
 def test_an_old_desk_in_a_ledger_of_two_tables(tmp_path):
     """Questions made anew are at the table that they were asked of."""
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     files = [tmp_path / name for name in ("table.parquet", "schema.toml", "ledger.db")]
     desk.add_table("first", *files, Policy("none"))
     copy = tmp_path / "copy"
@@ -375,7 +375,11 @@ def test_a_booked_question_whose_entry_is_gone_is_lost(tmp_path):
     desk = desk_in(tmp_path)
     ticket = claimed(desk)
     desk.register.move(
-        ticket.id, (tickets.CLAIMED,), tickets.BOOKED, "worker", booked=desk.clock().isoformat()
+        ticket.id,
+        (tickets.CLAIMED,),
+        tickets.BOOKED_STATE,
+        "worker",
+        booked=desk.clock().isoformat(),
     )
     recover(desk)
     assert later(desk).ticket(ticket.id).state == "lost"
@@ -383,7 +387,7 @@ def test_a_booked_question_whose_entry_is_gone_is_lost(tmp_path):
 
 
 def test_a_broken_ledger_stops_its_own_table_alone(tmp_path):
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     dp.Ledger.create(tmp_path / "other.db", dp.ZCDP(10.0))
     desk.add_table(
         "other", tmp_path / "table.parquet", tmp_path / "schema.toml", tmp_path / "other.db",

@@ -14,7 +14,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.store.locks import held, holder
+from dpinfer_desk.store.locks import acquire, holder
 from dpinfer_desk.worker import fit_process
 from helpers.desks import ask, desk_in, hasten, later, work
 from helpers.forking import forked
@@ -23,7 +23,7 @@ from helpers.forking import forked
 @pytest.fixture
 def desk(tmp_path):
     """One whose fits are never late, however busy the machine is, and whose slots nobody waits for."""
-    return hasten(desk_in(tmp_path, ladder=(600.0,)))
+    return hasten(desk_in(tmp_path, response_times=(600.0,)))
 
 
 def forge(desk, statement, *values):
@@ -101,7 +101,7 @@ def test_a_lock_names_one_process_or_none(tmp_path, text):
     done, finish = os.pipe()
 
     def hold():
-        with held(path) as mine:
+        with acquire(path) as mine:
             os.write(told, b"." if mine else b"x")
             os.read(done, 1)
 
@@ -134,9 +134,9 @@ def test_guarantee_no_forged_database(desk, tmp_path):
     for database in (desk.folder.database, desk.folder.journal):
         beside = database.with_name(f"{database.name}-journal")
         beside.write_bytes(forged_journal(database, ledger))
-        with pytest.raises(dp.LedgerError, match="nothing that a desk makes"):
+        with pytest.raises(dp.LedgerError, match="no file of a desk"):
             Desk.open(desk.folder.path)
-        with pytest.raises(dp.LedgerError, match="nothing that a desk makes"):
+        with pytest.raises(dp.LedgerError, match="no file of a desk"):
             ask(desk)
         assert ledger.exists()
         beside.unlink()
@@ -162,7 +162,7 @@ def test_a_link_leads_to_no_ledger(desk, tmp_path, name, link):
     place = desk.folder.shared / name
     place.unlink(missing_ok=True)
     link(ledger, place)
-    with pytest.raises(dp.LedgerError, match="is a link, or no plain file"):
+    with pytest.raises(dp.LedgerError, match="is a link, or no regular file"):
         Desk.open(desk.folder.path)
     assert dp.Ledger.open(ledger).verify().head == before
 
@@ -205,13 +205,13 @@ def test_an_old_ledger_is_refused_whatever_desk_db_says(desk, tmp_path):
 
 
 @pytest.mark.parametrize("slot", [1e-3, 0.5, 1e9, -1.0, None])
-def test_a_slot_is_a_rung_of_the_ladder(desk, slot):
+def test_a_response_time_is_one_of_the_desk(desk, slot):
     """One that is not is refused before anything is booked."""
     asked = ask(desk)
     desk.register.move(asked.id, ("queued",), "claimed", "worker", slot=slot)
     os.waitpid(forked(lambda: fit_process.main(str(desk.folder.path), asked.id)), 0)
     found = desk.ticket(asked.id)
-    assert (found.state, found.reason) == ("refused", fit_process.NO_RUNG)
+    assert (found.state, found.reason) == ("refused", fit_process.NO_SUCH_RESPONSE_TIME)
     assert desk.table("visits").ledger().entries() == ()
 
 
@@ -287,7 +287,7 @@ def test_guarantee_nothing_beside_the_databases(shared_desk):
 
     as_user(OTHER, other)
     assert sorted(folder.shared.iterdir()) == files
-    assert shared_desk.people()[0].words == "changed"
+    assert shared_desk.persons()[0].words == "changed"
     assert sorted(folder.shared.iterdir()) == files  # also after a connection of root
 
 

@@ -34,7 +34,7 @@ def more_tables(desk, folder, number):
 
 
 def test_a_question_from_asking_to_answer(tmp_path):
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     ticket = ask(desk, rho=50.0)
     work(hasten(desk))
     done = later(desk).ticket(ticket.id)
@@ -42,7 +42,7 @@ def test_a_question_from_asking_to_answer(tmp_path):
     result = later(desk).result(ticket.id)
     (entry,) = dp.Ledger.open(tmp_path / "ledger.db").entries()
     assert (entry.by, entry.request, entry.release) == ("meier", ticket.id, result.privacy.release)
-    assert (done.booked, done.release) == (entry.time, entry.release)
+    assert (done.booking_time, done.release) == (entry.time, entry.release)
     assert [one.id for one in later(desk).answers("visits")] == [ticket.id]
     with pytest.raises(dp.InputError, match="answered already"):
         later(desk).ask("visits", question(rho=50.0), "meier", "another key", anyway=True)
@@ -59,19 +59,19 @@ def test_guarantee_public_answer_times(tmp_path, monkeypatch):
     microsecond; and in real time not before.
     """
     slot = 6.0
-    desk = desk_in(tmp_path, ladder=(slot,))
+    desk = desk_in(tmp_path, response_times=(slot,))
     names = more_tables(desk, tmp_path, 3)
     delays = dict(zip(names, (0.0, 0.1, 0.3), strict=True))
     for name in names:
         desk.allow(name, "meier", 100.0)
     asked = {name: desk.ask(name, question(rho=0.1), "meier", anyway=True) for name in names}
-    marked = fit_process.mark_booked
+    marked = fit_process.record_booking
 
     def slowly(desk, ident, entry):
         marked(desk, ident, entry)
         time.sleep(delays[desk.register.ticket(ident).table])
 
-    monkeypatch.setattr(fit_process, "mark_booked", slowly)
+    monkeypatch.setattr(fit_process, "record_booking", slowly)
     seen = {}
     over = threading.Event()
 
@@ -90,8 +90,8 @@ def test_guarantee_public_answer_times(tmp_path, monkeypatch):
     for name, ticket in asked.items():
         done = desk.ticket(ticket.id)
         assert done.state == "answered"
-        assert done.booked == booked[ticket.id]
-        assert (done.due - type(done.due).fromisoformat(done.booked)).total_seconds() == slot
+        assert done.booking_time == booked[ticket.id]
+        assert (done.due - type(done.due).fromisoformat(done.booking_time)).total_seconds() == slot
         before = Desk.open(
             desk.folder.path, clock=lambda due=done.due: due - timedelta(microseconds=1)
         )
@@ -108,12 +108,12 @@ def test_guarantee_public_answer_times(tmp_path, monkeypatch):
 def test_an_outcome_is_not_seen_before_its_time(state):
     ticket = tickets.Ticket(
         *("i", "t", "b", "k", question(rho=0.1), 0.1, state, ""),
-        slot=5.0,
-        booked="2026-01-01T00:00:00+00:00",
+        response_time=5.0,
+        booking_time="2026-01-01T00:00:00+00:00",
     )
-    assert ticket.seen(ticket.due - timedelta(microseconds=1)).state == "booked"
+    assert ticket.as_shown(ticket.due - timedelta(microseconds=1)).state == "booked"
     shown = {"kept": "answered", "failed": "lost"}.get(state, state)
-    assert ticket.seen(ticket.due).state == shown
+    assert ticket.as_shown(ticket.due).state == shown
 
 
 def broken(kind):
@@ -157,7 +157,7 @@ def force(monkeypatch, late):
     """Each asker has the fault of his name, once his question is booked."""
     now = []
     release = Gate.release
-    marked = fit_process.mark_booked
+    marked = fit_process.record_booking
     write = persistence.write
 
     def mark(desk, ident, entry):
@@ -186,7 +186,7 @@ def force(monkeypatch, late):
             content = json.dumps(document).encode()
         write(path, content)
 
-    monkeypatch.setattr(fit_process, "mark_booked", mark)
+    monkeypatch.setattr(fit_process, "record_booking", mark)
     monkeypatch.setattr(Gate, "release", faulty)
     monkeypatch.setattr(persistence, "write", unwritable)
 
@@ -195,7 +195,7 @@ def test_guarantee_two_outcomes(tmp_path, monkeypatch):
     """Fifteen faults after booking: one answer, byte for byte, and the same time; a fit without a
     fault beside them is answered.
     """
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     names = more_tables(desk, tmp_path, len(FAULTS))
     for name, fault in zip(names, FAULTS, strict=True):
         desk.add_person(fault)
@@ -227,7 +227,7 @@ def test_guarantee_two_outcomes(tmp_path, monkeypatch):
             shown.result(ticket.id)
         assert str(lost.value) == NO_ANSWER
         done = shown.ticket(ticket.id)
-        assert (done.due - type(done.due).fromisoformat(done.booked)).total_seconds() == 600
+        assert (done.due - type(done.due).fromisoformat(done.booking_time)).total_seconds() == 600
         shrink(desk, ticket.id)
         told = run_here("desk", "answer", desk.folder.path, ticket.id)
         answers.add((told.returncode, told.stdout.encode(), told.stderr.encode()))
@@ -250,7 +250,7 @@ def shrink(desk, ident):
 
 
 def test_what_is_refused_before_booking_is_free(tmp_path, monkeypatch):
-    desk = desk_in(tmp_path, allowance=0.15, ladder=(600.0,))
+    desk = desk_in(tmp_path, allowance=0.15, response_times=(600.0,))
     first = ask(desk)
     second = ask(desk, rho=0.11)  # the allowance pays for one of them
     work(hasten(desk))
@@ -279,7 +279,7 @@ def test_what_is_refused_before_booking_is_free(tmp_path, monkeypatch):
 
 def test_guarantee_registered_table(tmp_path):
     """Other bytes, another time, another file in its place: nothing is booked, the table pauses."""
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     path = tmp_path / "table.parquet"
     first = path.read_bytes()
 
@@ -326,7 +326,7 @@ def test_one_worker_a_desk(tmp_path):
 
 
 def test_the_queue_waits_for_who_is_paused(tmp_path):
-    desk = desk_in(tmp_path, ladder=(600.0,))
+    desk = desk_in(tmp_path, response_times=(600.0,))
     ticket = ask(desk)
     desk.set_state("visits", "meier", "paused")
     work(desk)
@@ -336,27 +336,29 @@ def test_the_queue_waits_for_who_is_paused(tmp_path):
     assert later(desk).ticket(ticket.id).state == "answered"
 
 
-def test_slots_are_chosen_on_made_up_records(tmp_path, monkeypatch):
-    """The rung depends on the longest fit, and the fit never sees the table."""
+def test_response_times_are_chosen_on_made_up_records(tmp_path, monkeypatch):
+    """The response time depends on the longest fit, and the fit never sees the table."""
     desk = desk_in(tmp_path)
     table = desk.table("visits")
-    monkeypatch.setattr(response_times, "longest", lambda *_: 1.2)
+    monkeypatch.setattr(response_times, "longest_fit", lambda *_: 1.2)
     asked = question(rho=0.1)
-    assert response_times.chosen((2.0,), table, asked) == 2.0
-    assert response_times.chosen((5.0, 15.0, 60.0), table, asked) == 15.0  # 3 (1.2 + .5) = 5.1
-    with pytest.raises(dp.InputError, match="longer than the longest slot"):
-        response_times.chosen((1.0, 2.0), table, asked)
+    assert response_times.choose((2.0,), table, asked) == 2.0
+    assert response_times.choose((5.0, 15.0, 60.0), table, asked) == 15.0  # 3 (1.2 + .5) = 5.1
+    with pytest.raises(dp.InputError, match="longer than the longest response time"):
+        response_times.choose((1.0, 2.0), table, asked)
     monkeypatch.undo()
     (tmp_path / "table.parquet").unlink()
-    assert response_times.longest(table, asked) > 0
-    assert response_times.longest(table, question(epsilon=1.0)) > 0  # a pure budget, with a search
+    assert response_times.longest_fit(table, asked) > 0
+    assert (
+        response_times.longest_fit(table, question(epsilon=1.0)) > 0
+    )  # a pure budget, with a search
     # 50,000 records would need a larger penalty than the million that there are
-    monkeypatch.setattr(response_times, "_MADE", 400)
+    monkeypatch.setattr(response_times, "_MAX_MADE_UP", 400)
     large = replace(table, records=20_000).sealed()
     sharp = question(epsilon=1.0, loss="svm", target="penalised", knee=0.01, penalty=5e-3)
-    assert response_times.longest(large, sharp) > 0
+    assert response_times.longest_fit(large, sharp) > 0
     with pytest.raises(dp.BudgetError):
-        response_times.longest(table, sharp)
+        response_times.longest_fit(table, sharp)
 
 
 def test_one_made_up_table_has_an_outcome_that_a_column_decides(tmp_path):
@@ -368,11 +370,11 @@ def test_one_made_up_table_has_an_outcome_that_a_column_decides(tmp_path):
     assert groups["max"].iloc[0] < groups["min"].iloc[1]
 
 
-def test_a_slot_is_found_out_alone_and_for_each_question(tmp_path, monkeypatch):
-    """While something runs nothing is timed, so that the rung tells of no other table; questions that
-    differ in one number have slots of their own; a new ladder forgets old slots.
+def test_a_response_time_is_chosen_alone_and_for_each_question(tmp_path, monkeypatch):
+    """While something runs nothing is timed, so that the response time does not depend on another table; questions that
+    differ in one number have response times of their own; new settings drop old ones.
     """
-    desk = desk_in(tmp_path, ladder=(600.0, 900.0))
+    desk = desk_in(tmp_path, response_times=(600.0, 900.0))
     beside = []
 
     def longest(table, asked):
@@ -381,26 +383,26 @@ def test_a_slot_is_found_out_alone_and_for_each_question(tmp_path, monkeypatch):
         assert not beside
         return 250.0 if asked.rho == 0.2 else 0.1
 
-    monkeypatch.setattr(response_times, "longest", longest)
+    monkeypatch.setattr(response_times, "longest_fit", longest)
     more_tables(desk, tmp_path, 1)
     desk.allow("t0", "meier", 100.0)
     first = ask(desk)
     other = desk.ask("t0", question(rho=0.2), "meier", anyway=True)
     work(hasten(desk))
     assert [later(desk).ticket(one.id).state for one in (first, other)] == ["answered"] * 2
-    assert [desk.ticket(one.id).slot for one in (first, other)] == [600.0, 900.0]
+    assert [desk.ticket(one.id).response_time for one in (first, other)] == [600.0, 900.0]
     assert len(list(tmp_path.glob("timed *"))) == 2
     worker = Worker(desk, "fork")
-    assert worker._slot(desk.table("visits"), first) == 600.0
-    desk.folder.write(replace(desk.settings, ladder=(700.0, 900.0)))
-    assert worker._slot(desk.table("visits"), first) is None
+    assert worker._response_time(desk.table("visits"), first) == 600.0
+    desk.folder.write(replace(desk.settings, response_times=(700.0, 900.0)))
+    assert worker._response_time(desk.table("visits"), first) is None
 
 
 @pytest.mark.parametrize("fault", [lambda *_: greedy(), lambda *_: os._exit(1)])
 def test_a_timing_that_fails_is_a_refusal(tmp_path, monkeypatch, fault):
-    desk = desk_in(tmp_path, ladder=(600.0, 900.0))
+    desk = desk_in(tmp_path, response_times=(600.0, 900.0))
     ticket = ask(desk)
-    monkeypatch.setattr(response_times, "longest", fault)
+    monkeypatch.setattr(response_times, "longest_fit", fault)
     work(desk)
     assert desk.ticket(ticket.id).state == "refused"
     assert desk.ticket(ticket.id).reason == response_times.UNTIMED

@@ -26,7 +26,7 @@ class Site:
         options = {} if clock is None else {"clock": clock}
         self.desk = Desk.open(path, who="steward", **options)
         self.accounts = Accounts(self.desk.register)
-        known = {person.name for person in self.desk.people()}
+        known = {person.name for person in self.desk.persons()}
         self.tokens = {}
         for person, role in PEOPLE.items():
             if person not in known:

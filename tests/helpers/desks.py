@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import dpinfer as dp
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.tables import Policy
@@ -16,14 +16,14 @@ FORMULA = "y ~ a + b"
 
 
 def question(formula=FORMULA, **keys):
-    return Question.of({"formula": formula, **({"rho": 0.1} if not keys else {}), **keys})
+    return AnalystQuestion.of({"formula": formula, **({"rho": 0.1} if not keys else {}), **keys})
 
 
-def desk_in(folder, total=None, ladder=(0.6,), policy=None, allowance=100.0, **table):
+def desk_in(folder, total=None, response_times=(0.6,), policy=None, allowance=100.0, **table):
     """A desk with one table and one analyst."""
     files_in(folder)
     dp.Ledger.create(folder / "ledger.db", total or dp.ZCDP(1000.0))
-    desk = Desk.create(folder / "desk", ladder=ladder, who="steward")
+    desk = Desk.create(folder / "desk", response_times=response_times, who="steward")
     desk.add_table(
         "visits",
         folder / "table.parquet",

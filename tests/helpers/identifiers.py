@@ -22,10 +22,13 @@ PRIVATE = {
 TERMS = (
     "at_least",
     "at_most",
+    "booked_state",
     "command_line",
     "least_squares",
     "line_number",
     "line_numbers",
+    "lost_state",
+    "not_found",
     "one_line",
     "text_line",
     "text_lines",

@@ -33,7 +33,7 @@ def peopled(folder):
     desk = Desk.open(folder, "steward")
     desk.folder.share()
     accounts = Accounts(desk.register)
-    known = {person.name for person in desk.people()}
+    known = {person.name for person in desk.persons()}
     for name, role in PEOPLE.items():
         if name not in known:
             desk.add_person(name)

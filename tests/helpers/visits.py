@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.tables import Policy
 
@@ -64,4 +64,4 @@ def made(folder, policy=None, total=None):
 
 
 def question(formula="visit ~ age", rho=0.1, **keys):
-    return Question.of({"formula": formula, "rho": rho, **keys})
+    return AnalystQuestion.of({"formula": formula, "rho": rho, **keys})

@@ -70,7 +70,7 @@ def test_what_is_public(desk, address, table, monkeypatch):
     assert isinstance(table.schema, dp.Schema)
     assert table.schema == desk.desk.table("visits").schema
     assert (table.records, table.counted, table.unit) == (4000, True, "one person")
-    assert (table.neighbours, table.measure, table.slots) == ("replace", "rho", [SLOT])
+    assert (table.neighbours, table.measure, table.response_times) == ("replace", "rho", [SLOT])
     assert table.allowance["amount"] == 0.8
     assert desk.tokens["a.meier"] not in repr(site) + repr(table) + repr(vars(site))
     home = dp.simulate.forecast(
@@ -82,7 +82,7 @@ def test_what_is_public(desk, address, table, monkeypatch):
 def test_check_and_forecast(table, desk):
     found = table.check(FORMULA, BUDGET)
     assert found.names == ("(Intercept)", "age", "health[fair]", "health[poor]")
-    assert (found.cost, found.allowed, found.waits) == (0.1, True, False)
+    assert (found.cost, found.permitted, found.waits) == (0.1, True, False)
     ahead = table.forecast(FORMULA, BUDGET, amounts=[0.05, 0.2])
     assert ahead.budgets == (dp.ZCDP(0.05), dp.ZCDP(0.2))
     assert ahead.half_width[0, 1] > ahead.half_width[1, 1] > 0
@@ -126,7 +126,7 @@ def test_withdrawn_and_declined(table, desk):
         asked.wait()
     other = table.ask("visit ~ age", dp.ZCDP(0.3))
     desk.desk.decide(other.id, False, "ask for less")
-    assert other.refresh().told == "it was declined: ask for less"
+    assert other.refresh().state_message == "it was declined: ask for less"
     with pytest.raises(dp.InputError, match="declined: ask for less"):
         other.wait()
 
@@ -142,10 +142,10 @@ def test_lines_that_break_off(desk, address):
     ):
         with Breaking(address, plan) as broken:
             site = dp.connect(broken, desk.tokens["b.okafor"])
-            line = site._line
+            connection = site._connection
             key = uuid.uuid4().hex
             body = {"formula": "visit ~ age", "rho": 0.02}
-            answer = line.good("PUT", f"/tables/visits/questions/{key}", body)
+            answer = connection.call_or_raise("PUT", f"/tables/visits/questions/{key}", body)
             assert answer.document["key"] == key
             found = [one for one in desk.desk.tickets(by="b.okafor") if one.key == key]
             assert len(found) == 1
@@ -305,11 +305,11 @@ def test_a_forecast_that_is_always_gone(desk, monkeypatch):
     gone = [said(202, b'{"id": "0"}'), said(404, fault)]
     server = Scripted(*gone * 10)
     with server as address:
-        table._line = dp.connect(address, "token", timeout=2.0)._line
+        table._connection = dp.connect(address, "token", timeout=2.0)._connection
         with pytest.raises(dp.ServerError, match="not there yet"):
             table.forecast("visit ~ age", dp.ZCDP(0.1), timeout=10.0)
     assert len(server.asked) == 10
-    assert slept == [client._LOOK_AGAIN] * 5
+    assert slept == [client._POLL] * 5
 
 
 @pytest.mark.usefixtures("quick")

@@ -51,7 +51,7 @@ def test_a_flood_of_passwords_keeps_nobody_waiting(tmp_path, monkeypatch):
     accounts.open("a.meier", "analyst", "steward")
     secret = accounts.invite("a.meier", "steward")
     held = threading.Event()
-    monkeypatch.setattr(module, "_hashed", lambda *_: held.wait() and b"")
+    monkeypatch.setattr(module, "_password_hash", lambda *_: held.wait() and b"")
     app = app_of(Desk.open(folder, public=True), PLACE)
     fields = {"invitation": secret, "password": PASSWORD, "again": PASSWORD}
 

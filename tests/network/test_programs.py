@@ -23,7 +23,7 @@ def test_from_the_table_to_the_result(site, token):
     table = dp.connect(site.origin, token).table("visits")
     assert table.allowance["amount"] == 0.8
     found = table.check("visit ~ age + income", dp.ZCDP(0.05))
-    assert (found.cost, found.allowed) == (0.05, True)
+    assert (found.cost, found.permitted) == (0.05, True)
     ahead = table.forecast("visit ~ age + income", dp.ZCDP(0.05))
     assert ahead.names == found.names
     asked = table.ask("visit ~ age + income", dp.ZCDP(0.05))

@@ -317,7 +317,7 @@ def test_an_answer_has_its_public_time_and_not_before(window, other):
     assert "there is no answer yet" in before.text()
     answered(here)
     found = desk.ticket(ticket.id)
-    assert found.slot == SLOT
+    assert found.response_time == SLOT
 
 
 def test_keyboard_alone(chromium, site):

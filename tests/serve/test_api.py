@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 import dpinfer as dp
-from dpinfer.asking.allowed import SECTIONS, question_schema
+from dpinfer.asking.questions import SECTIONS, question_schema
 from dpinfer.asking.spec import RULES
 from dpinfer.errors import NO_ANSWER
 from dpinfer.privacy.store import link
@@ -323,7 +323,7 @@ def test_the_steward_decides(site):
     assert (status, found["state"], found["reason"]) == (200, "declined", "too wide")
     assert site.call("POST", place, "s.berg", {"approve": True})[0] == 409
     event = site.desk.journal()[-1]
-    assert (event.who, event.what) == ("s.berg", "declined")
+    assert (event.who, event.action) == ("s.berg", "declined")
     _, listed = site.call("GET", "/questions?state=declined&limit=5", "t.audit")
     assert [one["id"] for one in listed["questions"]] == [ident]
     assert site.call("GET", "/questions", "b.okafor")[1] == {"questions": []}
@@ -399,7 +399,7 @@ def test_forecasts(site):
     status, found = site.call("POST", "/tables/visits/forecasts", "a.meier", body)
     assert status == 202
     assert site.call("POST", "/tables/visits/forecasts", "a.meier", body)[1] == found
-    site.door._forecasts.found(found["id"], "a.meier", patience=60)
+    site.door._forecasts.get(found["id"], "a.meier", patience=60)
     reply = site.reply("GET", f"/forecasts/{found['id']}", "a.meier")
     assert reply.status == 200
     ahead = dp.simulate.Forecast.from_json(reply.content.decode())

@@ -1,4 +1,4 @@
-"""What a value must be, as one truth: in words for people, as JSON Schema for programs, and as a test."""
+"""Rules for values, each stated once: in words, as JSON Schema, and as a test that runs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ def _anything(_: Any) -> bool:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be.
+    """A rule that a value must fulfil.
 
-    ``words`` say it to people, ``schema`` to programs, as JSON Schema; ``besides`` is what JSON
-    Schema has no word for.  Values in ``former`` are taken, too, but nobody is told of them.
+    ``words`` state it for people and ``schema``, a JSON Schema, for programs; ``besides`` tests what
+    JSON Schema cannot express.  Values in ``former`` are accepted, and not documented.
 
     Guarantee [one_truth]: a value that the command line takes is one that the document of the
     interface allows, former names excepted; and a value that this document does not allow is
@@ -35,21 +35,21 @@ class Rule:
     former: tuple[str, ...] = ()
 
     def holds(self, value: Any) -> bool:
-        """Whether a value is what it must be."""
+        """Tell whether a value fulfils the rule."""
         if type(value) is str and value in self.former:
             return True
         return _meets(value, self.schema) and self.besides(value)
 
 
 def one_of(words: Iterable[str], former: Iterable[str] = ()) -> Rule:
-    """One of some words."""
+    """Return the rule that a value is one of some words."""
     offered = list(words)
-    told = " or ".join(f'"{word}"' for word in offered)
-    return Rule(told, {"type": "string", "enum": offered}, former=tuple(former))
+    listed = " or ".join(f'"{word}"' for word in offered)
+    return Rule(listed, {"type": "string", "enum": offered}, former=tuple(former))
 
 
 def _meets(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Whether a value is what a JSON Schema says, of the words that the rules use."""
+    """Tell whether a value fulfils a JSON Schema, as far as the rules here use its keywords."""
     if type(value) not in _TYPES[schema["type"]]:
         return False
     return all(_MEETS[word](value, bound) for word, bound in schema.items() if word != "type")

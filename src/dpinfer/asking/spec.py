@@ -1,4 +1,4 @@
-"""A spec: what is asked of which table, as a TOML file or options of a command or both (options win).
+"""A spec: a question of a table with its budget, as a TOML file, options of a command or both (options win).
 
 Every key is known, of the right kind, and named in errors as the user wrote it: ``[model] knee`` or
 ``--knee``.
@@ -98,7 +98,7 @@ _BUDGET = ("epsilon", "delta", "rho", "none")
 
 @dataclass(frozen=True)
 class Spec:
-    """The sections, where paths in a file are relative to, and which keys came as options."""
+    """Sections of keys; ``folder`` is that of the file, and ``options`` are the keys given as options."""
 
     sections: Mapping[str, dict[str, Any]]
     folder: Path | None = None
@@ -108,18 +108,18 @@ class Spec:
         return self.sections[section]
 
     def optional(self, section: str, key: str) -> bool:
-        """Whether a key came as an option, or would have to."""
+        """Tell whether a key came as an option, or would have to."""
         return self.folder is None or (section, key) in self.options
 
-    def place(self, section: str, key: str) -> str:
-        """A key as the user would write it."""
+    def name_of(self, section: str, key: str) -> str:
+        """Return a key as the user would write it."""
         if self.optional(section, key):
             return _OPTIONS.get((section, key), f"--{key}")
         return f"[{section}] {key}"
 
     def path(self, section: str, key: str) -> Path:
-        """The path under a key: relative to the folder of the spec, or to the current one for an
-        option.
+        """Return the path under a key: relative to the folder of the spec, or to the current one for
+        an option.
         """
         path = Path(self[section][key])
         if self.folder is None or self.optional(section, key):
@@ -127,30 +127,30 @@ class Spec:
         return self.folder / path
 
     def file(self, section: str, key: str, remedy: str = "check the path") -> Path:
-        """The same, of a file that is there; a table may be a folder of files, or a pattern."""
+        """Return the path of a file that exists; a table may be a folder of files, or a pattern."""
         path = self.path(section, key)
         if _is_there(path, several=(section, key) == ("data", "path")):
             return path
         if not self.optional(section, key):
             remedy += "; a path is relative to the folder of the spec"
         raise InputError(
-            f"{self.place(section, key)}: there is no file {short(self[section][key])}: {remedy}"
+            f"{self.name_of(section, key)}: there is no file {short(self[section][key])}: {remedy}"
         )
 
     def exactly_one(self, section: str, keys: tuple[str, ...], example: str) -> None:
-        """Refuse none and several."""
+        """Raise `InputError` unless exactly one of some keys is given."""
         if sum(key in self[section] for key in keys) == 1:
             return
         owner = f"[{section}] needs"
         names: Iterable[str] = keys
         if self.folder is None:
             owner = "this command needs"
-            names = [self.place(section, key) for key in keys]
+            names = [self.name_of(section, key) for key in keys]
         raise InputError(f"{owner} exactly one of {', '.join(names)}, for example {example}")
 
 
 def _is_there(path: Path, *, several: bool) -> bool:
-    """Whether there is a file; or, where ``several`` will do, a folder or a pattern."""
+    """Tell whether there is a file; or, where ``several`` will do, a folder or a pattern."""
     try:
         if several and (path.is_dir() or has_magic(str(path))):
             return True
@@ -160,8 +160,8 @@ def _is_there(path: Path, *, several: bool) -> bool:
 
 
 def of_file(path: Path, options: Options | None = None) -> Spec:
-    """The sections of a spec file, overruled by options.  A budget given by options replaces the
-    file's as a whole.
+    """Read a spec file, overruled by options.  A budget given by options replaces that of the file
+    as a whole.
     """
     name = f"the spec {str(path)!r}"
     try:
@@ -187,35 +187,35 @@ def of_file(path: Path, options: Options | None = None) -> Spec:
 
 
 def of_options(options: Options) -> Spec:
-    """A spec without a file."""
+    """Return a spec made of options alone."""
     return _overruled(Spec({section: {} for section in RULES}), _given(options))
 
 
 def _given(options: Options) -> Options:
-    return {place: value for place, value in options.items() if value is not None}
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _overruled(spec: Spec, given: Options) -> Spec:
     spec = Spec(spec.sections, spec.folder, frozenset(given))
     for (section, key), value in given.items():
-        check(spec.place(section, key), value, RULES[section][key])
+        check(spec.name_of(section, key), value, RULES[section][key])
         spec[section][key] = value
     return spec
 
 
-def check(place: str, value: Any, rule: Rule) -> None:
-    """Refuse a value that is not what a rule says; ``place`` is where the user wrote it."""
+def check(name: str, value: Any, rule: Rule) -> None:
+    """Raise `InputError` if a value breaks a rule; ``name`` is the key as the user wrote it."""
     if rule.holds(value):
         return
     if rule is RULES["model"]["loss"] and isinstance(value, str):
         instead = answer(value)
         if instead is not None:
-            names = IN_OPTIONS if place.startswith("--") else IN_SPECS
-            raise InputError(f"{place} has no {short(value)}: {instead.sentence(names)}")
-    raise InputError(f"{place} must be {rule.words}, not {short(value)}")
+            spelling = IN_OPTIONS if name.startswith("--") else IN_SPECS
+            raise InputError(f"{name} has no {short(value)}: {instead.sentence(spelling)}")
+    raise InputError(f"{name} must be {rule.words}, not {short(value)}")
 
 
 def check_name(owner: str, kind: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a name that its owner does not know."""
+    """Raise `InputError` if a name is not among the known ones."""
     if name not in known:
         raise InputError(f"{owner} has no {kind} {short(name)}: {did_you_mean(name, known)}")

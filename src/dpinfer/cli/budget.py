@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 import dpinfer as dp
-from dpinfer.asking.asked import budget_of
+from dpinfer.asking.from_spec import budget_of
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen

@@ -11,7 +11,7 @@ import typer
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.asking import spec
-from dpinfer.asking.asked import data_of, model_of
+from dpinfer.asking.from_spec import data_of, model_of
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import Screen
 from dpinfer.errors import InputError

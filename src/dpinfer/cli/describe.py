@@ -10,7 +10,7 @@ import typer
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.asking.asked import budget_of, schema_of
+from dpinfer.asking.from_spec import budget_of, schema_of
 from dpinfer.asking.spec import Spec, of_options
 from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger

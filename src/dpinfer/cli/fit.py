@@ -12,7 +12,7 @@ import typer
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.asking import spec
-from dpinfer.asking.asked import Data, data_of, model_of
+from dpinfer.asking.from_spec import Data, data_of, model_of
 from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark

@@ -7,7 +7,7 @@ import typer
 
 import dpinfer as dp
 from dpinfer.asking import spec
-from dpinfer.asking.asked import Data, budget_of, data_of, model_of, schema_of
+from dpinfer.asking.from_spec import Data, budget_of, data_of, model_of, schema_of
 from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError

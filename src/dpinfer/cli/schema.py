@@ -11,7 +11,7 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.asking.asked import budget_of
+from dpinfer.asking.from_spec import budget_of
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger

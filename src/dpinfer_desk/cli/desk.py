@@ -1,4 +1,4 @@
-"""`dpinfer desk`: questions from people who must never see the data, by mail: take, decide, run, answer."""
+"""`dpinfer desk`: questions of analysts who must not see the data, as files: ask, decide, run, answer."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +9,8 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.asking.allowed import Question, read_question
-from dpinfer.asking.asked import budget_of
+from dpinfer.asking.from_spec import budget_of
+from dpinfer.asking.questions import AnalystQuestion, read_question
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
@@ -19,37 +19,46 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 
 if TYPE_CHECKING:
-    from dpinfer_desk.desk import Check, Desk
+    from dpinfer_desk.desk import Desk, QuestionCheck
     from dpinfer_desk.store.roles import Analyst
     from dpinfer_desk.store.tickets import Ticket
 
 app = typer.Typer(
-    help="Questions from people who must never see the data: take, decide, run, answer, verify.\n\n"
-    "A steward keeps a desk in a folder.  Analysts send question files; each costs a part of the table's total, "
-    "inside the allowance of who asks.  The answer is shown at a public time, or lost, and never refunded.",
+    help="Answer questions of analysts who must not see the data: ask, decide, run, answer, verify.\n\n"
+    "A steward keeps a desk in a folder.  Analysts send question files.  Each question costs a part of the table's "
+    "total, within the allowance of its analyst.  The answer is shown at a public time.  If it is lost, the cost is "
+    "not refunded.",
     rich_markup_mode="rich",
 )
-table_app = typer.Typer(help="Tables that may be asked: add, show, policy, pause, resume.")
-person_app = typer.Typer(help="People who may ask.")
+table_app = typer.Typer(help="Registered tables: add, show, policy, pause, resume.")
+person_app = typer.Typer(help="Persons who may ask.")
 app.add_typer(table_app, name="table")
 app.add_typer(person_app, name="person")
 
-Title = Annotated[str, typer.Option(help="What the desk is called.")]
-Ladder = Annotated[
-    str, typer.Option(help="Seconds from booking to answer that there are.", metavar="LIST")
+Title = Annotated[str, typer.Option(help="The name of the desk.")]
+ResponseTimes = Annotated[
+    str,
+    typer.Option(
+        "--response-times",
+        "--ladder",
+        help="Possible seconds from booking to answer; each question gets one of them.",
+        metavar="LIST",
+    ),
 ]
 _Folder = Annotated[Path, typer.Argument(help="The folder of the desk.", metavar="DIR")]
 _Table = Annotated[str, typer.Argument(help="The name of the table.", metavar="TABLE")]
 _Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
 _Id = Annotated[str, typer.Argument(help="The id of a question, or its key.", metavar="QUESTION")]
-_Reason = Annotated[str, typer.Option("--reason", help="Why, in words that are kept.")]
-Epsilon = Annotated[float | None, typer.Option(help="Of a pure or an (epsilon, delta) total.")]
-Rho = Annotated[float | None, typer.Option(help="In zCDP, instead of --epsilon.")]
+_Reason = Annotated[str, typer.Option("--reason", help="The reason (recorded in the journal).")]
+Epsilon = Annotated[float | None, typer.Option(help="Allowance at a pure or an (ε, δ) total.")]
+Rho = Annotated[float | None, typer.Option(help="Allowance in zCDP, instead of --epsilon.")]
 _Approval = Annotated[
-    str, typer.Option(help="Which questions wait for the steward: each, above (a cost), none.")
+    str, typer.Option(help="Which questions need an approval: each, above (a cost), none.")
 ]
 _UpTo = Annotated[float, typer.Option("--up-to", help="With --approval above: that cost.")]
-_Own = Annotated[bool, typer.Option("--own-answers", help="Analysts read their own answers alone.")]
+_Own = Annotated[
+    bool, typer.Option("--own-answers", help="Each analyst reads only his own answers.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -75,58 +84,61 @@ def init(
     folder: _Folder,
     *,
     title: Title = "",
-    ladder: Ladder = "5,15,60,300,900,3600",
+    response_times: ResponseTimes = "5,15,60,300,900,3600",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a desk in a new folder."""
     from dpinfer_desk.desk import Desk  # noqa: PLC0415  (loads pandas and formulaic)
 
-    desk = Desk.create(folder, title, numbers(ladder))
-    talk = Screen(quiet, as_json)
-    talk.show(
-        Text(f"A desk in {folder}. Next, a table and a person:"),
+    desk = Desk.create(folder, title, numbers(response_times))
+    console = Screen(quiet, as_json)
+    console.show(
+        Text(f"A desk in {folder}. Next, add a table and a person:"),
         f"$ dpinfer desk table add {folder} visits --data visits.parquet --schema schema.toml --ledger ledger.db",
         f"$ dpinfer desk person add {folder} a.meier --table visits --rho 0.05",
     )
-    talk.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+    console.give({"desk": str(desk.folder.path), "id": desk.settings.id})
 
 
 @app.command("list")
 def list_(
     folder: _Folder,
     *,
-    table: Annotated[str, typer.Option(help="Of one table.")] = "",
-    by: Annotated[str, typer.Option(help="Of one person.")] = "",
-    state: Annotated[str, typer.Option(help="In one state, such as waiting.")] = "",
+    table: Annotated[str, typer.Option(help="Only those of a table.")] = "",
+    by: Annotated[str, typer.Option(help="Only those of an analyst.")] = "",
+    state: Annotated[str, typer.Option(help="Only those in a state, such as waiting.")] = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tables and questions of a desk."""
+    """List the tables and questions of a desk."""
     desk = opened(folder)
-    found = desk.tickets(table, by, (state,) if state else ())
-    talk = Screen(quiet, as_json)
+    questions = desk.tickets(table, by, (state,) if state else ())
+    console = Screen(quiet, as_json)
     rows = [
         [one.name, one.title, _number_of(one.records), one.policy.approval, one.state]
         for one in desk.tables()
     ]
-    talk.show(screen.title(desk.settings.title or str(folder)))
+    console.show(screen.title(desk.settings.title or str(folder)))
     if rows:
-        talk.show(screen.sheet(("Table", "Title", "Records", "Approval", "State"), rows, left=5))
-    if found:
-        heads = ("Question", "Table", "By", "Asks", "State")
-        talk.show(
+        console.show(screen.sheet(("Table", "Title", "Records", "Approval", "State"), rows, left=5))
+    if questions:
+        heads = ("Question", "Table", "Analyst", "Formula", "State")
+        console.show(
             "",
             screen.sheet(
                 heads,
-                [[t.id[:12], t.table, t.by, t.question.formula, t.state] for t in found],
+                [[t.id[:12], t.table, t.by, t.question.formula, t.state] for t in questions],
                 left=5,
             ),
         )
     else:
-        talk.show(Text("No questions."))
-    talk.give(
-        {"tables": [one.name for one in desk.tables()], "questions": [_listed(t) for t in found]}
+        console.show(Text("No questions."))
+    console.give(
+        {
+            "tables": [one.name for one in desk.tables()],
+            "questions": [_listed(t) for t in questions],
+        }
     )
 
 
@@ -134,31 +146,29 @@ def list_(
 def run(
     folder: _Folder,
     *,
-    once: Annotated[
-        bool, typer.Option("--once", help="Stop when the queue is empty; else go on for ever.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Stop when the queue is empty.")] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit the questions in the queue, one after the other, each at its public time.
+    """Answer the queued questions, each after its response time.
 
-    What a crash left is settled first.  Ctrl-C is safe: a fit that was booked goes on and is taken
-    up by the next run.
+    Questions that a crash left are settled first.  Ctrl-C is safe: a fit that was booked goes on, and the
+    next run takes it over.
     """
     from dpinfer_desk.worker.worker import Worker  # noqa: PLC0415  (loads what a fit needs)
 
     desk = opened(folder)
     before = {ticket.id for ticket in desk.tickets() if ticket.ended}
-    talk = Screen(quiet, as_json)
-    with talk.work("at work"):
+    console = Screen(quiet, as_json)
+    with console.work("working"):
         Worker(desk).run(until_idle=once)
     done = [ticket for ticket in desk.tickets() if ticket.ended and ticket.id not in before]
     for ticket in done:
-        talk.show(f"{ticket.id[:12]} {ticket.by}: {ticket.state}")
+        console.show(f"{ticket.id[:12]} {ticket.by}: {ticket.state}")
     waiting = desk.tickets(states=("waiting",))
     if waiting:
-        talk.show(f"{len(waiting)} wait for a decision: dpinfer desk approve {folder} QUESTION")
-    talk.give({"ended": [_listed(ticket) for ticket in done]})
+        console.show(f"{len(waiting)} need an approval: dpinfer desk approve {folder} QUESTION")
+    console.give({"ended": [_listed(ticket) for ticket in done]})
 
 
 @app.command("open")
@@ -166,25 +176,28 @@ def open_(
     folder: _Folder,
     *,
     port: Annotated[
-        int | None, typer.Option(help="Of 127.0.0.1; by default 8765 or one that is free.")
+        int | None, typer.Option(help="The port on 127.0.0.1; by default 8765 or a free one.")
     ] = None,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Print the address, and open no browser.")
+        bool, typer.Option("--no-browser", help="Print the address only.")
     ] = False,
 ) -> None:
-    """Open the page of a desk: a browser on this machine, for one steward, without accounts.
+    """Open the pages of a desk in a browser on this machine, for one steward, without accounts.
 
-    Page and worker run until Ctrl-C.  The address has a token; keep it to yourself.
+    Pages and worker run until Ctrl-C.  The address contains a token; keep it to yourself.
     """
     from dpinfer_desk.web.server import serve  # noqa: PLC0415  (an extra)
 
-    talk = Screen()
+    console = Screen()
     serve(
         opened(folder),
         port,
         not no_browser,
-        lambda address: talk.show(
-            Text("The desk is open, with its worker; Ctrl-C closes it. For you alone:"), address
+        lambda address: console.show(
+            Text(
+                "The desk is open and its worker runs; Ctrl-C ends both. This address is for you alone:"
+            ),
+            address,
         ),
     )
 
@@ -194,21 +207,23 @@ def verify(
     folder: _Folder,
     *,
     thorough: Annotated[
-        bool, typer.Option("--thorough", help="Compare the bytes of the tables, too.")
+        bool, typer.Option("--thorough", help="Also compare the bytes of the tables.")
     ] = False,
     accept_old_copy: Annotated[
-        bool, typer.Option("--accept-old-copy", help="Go on with a desk.db that was put back.")
+        bool, typer.Option("--accept-old-copy", help="Go on with an old copy of desk.db.")
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check that journal, questions, ledgers and results fit together; offline, for an auditor."""
+    """Check that journal, questions, ledgers and results are consistent; offline, for an auditor."""
     desk = opened(folder, old_copy=accept_old_copy)
     verdict = desk.verify(thorough=thorough)
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     facts = {"Events": str(verdict.events), "Questions": str(verdict.questions)}
-    talk.show(screen.facts(facts | {f"Head, {name}": head for name, head in verdict.heads.items()}))
-    talk.give(
+    console.show(
+        screen.facts(facts | {f"Head, {name}": head for name, head in verdict.heads.items()})
+    )
+    console.give(
         {
             "ok": verdict.ok,
             "faults": list(verdict.faults),
@@ -220,7 +235,12 @@ def verify(
     if not verdict.ok:
         more = f" (and {len(verdict.faults) - 1} more)" if len(verdict.faults) > 1 else ""
         raise LedgerError(f"{verdict.faults[0]}{more}: look into it before anything else is booked")
-    talk.show(Text("Whole. Keep the heads elsewhere: they tell whether an old copy was put back."))
+    console.show(
+        Text(
+            f"Verified: {verdict.events} events and {verdict.questions} questions are consistent. Store these hashes "
+            "elsewhere; they reveal a restored old copy."
+        )
+    )
 
 
 @app.command()
@@ -233,20 +253,20 @@ def journal(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Who did what: shown, or written to a file for an auditor."""
+    """Print the journal, or write it to a file for an auditor."""
     desk = opened(folder)
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     if out is not None:
         persistence.vacant(out, False, "name another file")
         persistence.write(out, desk.export_journal().encode())
-        talk.show(Text(f"{len(desk.journal())} events in {out}."))
+        console.show(Text(f"{len(desk.journal())} events in {out}."))
     else:
         rows = [
-            [str(e.number), e.time[:19].replace("T", " "), e.who, e.what, _told_facts(e.facts)]
+            [str(e.number), e.time[:19].replace("T", " "), e.who, e.action, _facts_text(e.facts)]
             for e in desk.journal()
         ]
-        talk.show(screen.sheet(("#", "Time (UTC)", "Who", "What", "Of"), rows, left=5))
-    talk.give({"events": [vars(event) for event in desk.journal()]})
+        console.show(screen.sheet(("#", "Time (UTC)", "Who", "Action", "Facts"), rows, left=5))
+    console.give({"events": [event.document() for event in desk.journal()]})
 
 
 # Tables
@@ -258,8 +278,10 @@ def add_table(  # noqa: PLR0913  (the public face)
     table: _Table,
     *,
     data: Annotated[Path, typer.Option(help="The table: a file, folder or pattern.")],
-    schema: Annotated[Path, typer.Option(help="What is public about it.")],
-    ledger: Annotated[Path, typer.Option(help="Its ledger; made here where a total is given.")],
+    schema: Annotated[Path, typer.Option(help="Its schema.")],
+    ledger: Annotated[
+        Path, typer.Option(help="Its ledger; a new one is made if a total is given.")
+    ],
     epsilon: Annotated[float | None, typer.Option(help="Total of a new ledger.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Total of a new ledger in zCDP.")] = None,
@@ -267,15 +289,18 @@ def add_table(  # noqa: PLR0913  (the public face)
     up_to: _UpTo = 0.0,
     own_answers: _Own = False,
     records: Annotated[
-        int | None, typer.Option(help="A public guess of their number where it is private.")
+        int | None, typer.Option(help="A public guess of their number if it is private.")
     ] = None,
     although: Annotated[
-        str, typer.Option(help="Why files of a table with another ledger may be added; kept.")
+        str,
+        typer.Option(
+            help="Why files of a table with another ledger may be added (recorded in the journal)."
+        ),
     ] = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Register a table: where it is, what is public about it, the ledger that pays, who decides."""
+    """Register a table: its data, its schema, the ledger that pays, and which questions need an approval."""
     from dpinfer_desk.store.tables import Policy  # noqa: PLC0415
 
     desk = opened(folder)
@@ -284,65 +309,65 @@ def add_table(  # noqa: PLR0913  (the public face)
     try:
         added = desk.add_table(table, data, schema, ledger, policy, records, although)
     except BaseException:
-        if made and not any(one.book == str(ledger.resolve()) for one in desk.tables()):
+        if made and not any(one.ledger_path == str(ledger.resolve()) for one in desk.tables()):
             ledger.unlink(missing_ok=True)
         raise
-    talk = Screen(quiet, as_json)
-    talk.show(
+    console = Screen(quiet, as_json)
+    console.show(
         Text(
             f"{table} is registered: {added.title}, {_number_of(added.records)} records, total {added.ledger().total}."
         )
     )
-    talk.give({"table": table, "records": added.records, "schema": added.schema.digest()})
+    console.give({"table": table, "records": added.records, "schema": added.schema.digest()})
 
 
 @table_app.command("show")
 def show_table(
     folder: _Folder, table: _Table, quiet: Quiet = False, as_json: AsJson = False
 ) -> None:
-    """What is public about a table: columns, total, spending, and who may ask."""
+    """Print the public facts of a table: columns, total, costs and analysts."""
     desk = opened(folder)
-    found = desk.table(table)
-    talk = Screen(quiet, as_json)
+    registered = desk.table(table)
+    console = Screen(quiet, as_json)
     account = desk.account(table)
     analysts = desk.analysts(table)
     total = account.ledger.total
     share = "reserved" if desk.reserved(table) else "first come, first served"
     facts = {
         "Protects": f"{account.ledger.unit} ({account.ledger.neighbours.sentence})",
-        "Records": _number_of(found.records),
+        "Records": _number_of(registered.records),
         "Total": str(total),
         "Left": account.statement(),
-        "Approval": found.policy.approval,
+        "Approval": registered.policy.approval,
         "Allowances": share,
-        "State": f"{found.state} {found.reason}".strip(),
+        "State": f"{registered.state} {registered.reason}".strip(),
     }
-    talk.show(screen.title(found.title), screen.facts(facts), "")
-    columns = found.schema.document()["columns"]
+    console.show(screen.title(registered.title), screen.facts(facts), "")
+    columns = registered.schema.document()["columns"]
     rows = [
         [name, str(entry.get("type", "derived")), _bounds(entry)] for name, entry in columns.items()
     ]
-    talk.show(screen.sheet(("Column", "Type", "Values"), rows, left=3), "")
+    console.show(screen.sheet(("Column", "Type", "Values"), rows, left=3), "")
     if analysts:
-        people = [
+        rows = [
             [one.person, f"{one.amount:.4g}", f"{one.spent:.4g}", one.state] for one in analysts
         ]
         measure = accountant.counted_in(total)
-        talk.show(
-            screen.sheet(("Analyst", f"Allowance ({measure})", "Spent", "State"), people, left=1)
+        console.show(
+            screen.sheet(("Analyst", f"Allowance ({measure})", "Spent", "State"), rows, left=1)
         )
     spends = desk.burn_down(table)
-    talk.give(
+    console.give(
         {
             "table": table,
-            "title": found.title,
-            "schema": found.text,
-            "records": found.records,
+            "title": registered.title,
+            "schema": registered.schema_text,
+            "records": registered.records,
             "account": account.state(),
             "analysts": [vars(one) for one in analysts],
             "spent": [vars(one) for one in spends],
-            "state": found.state,
-            "reason": found.reason,
+            "state": registered.state,
+            "reason": registered.reason,
         }
     )
 
@@ -356,7 +381,7 @@ def set_policy(
     up_to: _UpTo = 0.0,
     own_answers: _Own = False,
 ) -> None:
-    """Which questions wait for the steward from now on, and who reads answers."""
+    """Change which questions need an approval, and who reads answers."""
     from dpinfer_desk.store.tables import Policy  # noqa: PLC0415
 
     opened(folder).set_policy(table, Policy(approval, up_to, not own_answers))
@@ -364,7 +389,7 @@ def set_policy(
 
 @table_app.command("pause")
 def pause_table(folder: _Folder, table: _Table, *, reason: _Reason = "") -> None:
-    """Take and book nothing at a table until it is resumed."""
+    """Pause a table: nothing can be asked or booked until it is resumed."""
     opened(folder).pause(table, reason)
 
 
@@ -374,7 +399,7 @@ def resume_table(folder: _Folder, table: _Table, *, reason: _Reason = "") -> Non
     opened(folder).resume(table, reason)
 
 
-# People
+# Persons
 
 
 @person_app.command("add")
@@ -382,25 +407,27 @@ def add_person(
     folder: _Folder,
     person: _Person,
     *,
-    words: Annotated[str, typer.Option(help="Who that is, for the steward.")] = "",
-    table: Annotated[str, typer.Option(help="Give an allowance at this table, too.")] = "",
+    words: Annotated[
+        str, typer.Option(help="Full name or department (only stewards see this).")
+    ] = "",
+    table: Annotated[str, typer.Option(help="Also give an allowance at this table.")] = "",
     epsilon: Epsilon = None,
     rho: Rho = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Somebody who may ask, and what that one may spend."""
+    """Add a person, with an allowance if --table is given."""
     desk = opened(folder)
     amount = None
     if table:
         amount = amount_of(desk, table, epsilon, rho)
     added = desk.add_person(person, words)
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     if amount is None:
-        talk.show(Text(f"{added.name} is known here. An allowance: dpinfer desk allow."))
-        talk.give({"person": added.name})
+        console.show(Text(f"{added.name} was added. Next, give an allowance: dpinfer desk allow."))
+        console.give({"person": added.name})
         return
-    _shown_analyst(desk.allow(table, added.name, amount), desk, talk)
+    _shown_analyst(desk.allow(table, added.name, amount), desk, console)
 
 
 @app.command()
@@ -414,7 +441,7 @@ def allow(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give a person an allowance at a table, or another one."""
+    """Give a person an allowance at a table, or change it."""
     desk = opened(folder)
     analyst = desk.allow(table, person, amount_of(desk, table, epsilon, rho))
     _shown_analyst(analyst, desk, Screen(quiet, as_json))
@@ -422,19 +449,19 @@ def allow(
 
 @app.command()
 def pause(folder: _Folder, table: _Table, person: _Person, *, reason: _Reason = "") -> None:
-    """Let a person's questions at a table rest."""
+    """Pause the questions of a person at a table."""
     opened(folder).set_state(table, person, "paused", reason)
 
 
 @app.command()
 def resume(folder: _Folder, table: _Table, person: _Person, *, reason: _Reason = "") -> None:
-    """Take a person's questions at a table again."""
+    """Resume the questions of a person at a table."""
     opened(folder).set_state(table, person, "active", reason)
 
 
 @app.command()
 def revoke(folder: _Folder, table: _Table, person: _Person, *, reason: _Reason = "") -> None:
-    """Take a person's access to a table away; open questions are declined."""
+    """Revoke the access of a person to a table; open questions are declined."""
     opened(folder).set_state(table, person, "revoked", reason)
 
 
@@ -446,20 +473,22 @@ def ask(  # noqa: PLR0913  (the public face)
     folder: _Folder,
     question: Annotated[Path, typer.Argument(help="A question file.", metavar="QUESTION.toml")],
     *,
-    by: Annotated[str, typer.Option(help="Who asks: a person of the desk.")],
+    by: Annotated[str, typer.Option(help="The analyst, a person of the desk.")],
     table: Annotated[str, typer.Option(help="The table, unless the file names it.")] = "",
-    key: Annotated[str, typer.Option(help="The asker's own name of the question.")] = "",
-    again: Annotated[bool, typer.Option("--again", help="Pay again for what was asked.")] = False,
+    key: Annotated[str, typer.Option(help="The analyst's own name of the question.")] = "",
+    again: Annotated[
+        bool, typer.Option("--again", help="Ask and pay once more for the same question.")
+    ] = False,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Ask even if hardly a line can be printed.")
+        bool, typer.Option("--anyway", help="Ask even if hardly any coefficient could be reported.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell cost and forecast; ask nothing.")
+        bool, typer.Option("--dry-run", help="Print cost and forecast, and ask nothing.")
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take a question file: check it, and put it into the queue or before the steward.
+    """Ask a question from a file: check it, then queue it or have it wait for an approval.
 
     \b
       table = "visits"
@@ -476,17 +505,17 @@ def ask(  # noqa: PLR0913  (the public face)
     if not table:
         raise InputError('name the table: table = "visits" in the question, or --table')
     desk = opened(folder)
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     if dry_run:
-        _tried(desk, table, asked, by, talk)
+        _tried(desk, table, asked, by, console)
         return
     ticket = desk.ask(table, asked, by, key, again=again, anyway=anyway)
-    _shown(ticket, talk)
+    _shown(ticket, console)
 
 
 @app.command()
 def show(folder: _Folder, question: _Id, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Where a question stands, and when its answer is shown."""
+    """Print the state of a question, and when its answer is shown."""
     _shown(opened(folder).ticket(question), Screen(quiet, as_json))
 
 
@@ -499,7 +528,7 @@ def approve(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Approve a question that waits: by what it asks and costs, never by what the data hold."""
+    """Approve a waiting question: by its formula and its cost, never by the data."""
     _shown(opened(folder).decide(question, True, reason), Screen(quiet, as_json))
 
 
@@ -512,13 +541,13 @@ def decline(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Decline a question that is not booked yet, with a reason that the asker reads."""
+    """Decline a question that is not booked yet, with a reason for the analyst."""
     _shown(opened(folder).decide(question, False, reason), Screen(quiet, as_json))
 
 
 @app.command()
 def withdraw(folder: _Folder, question: _Id, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Take a question back before it is booked; that is free."""
+    """Withdraw a question before it is booked, free of charge."""
     _shown(opened(folder).withdraw(question), Screen(quiet, as_json))
 
 
@@ -534,11 +563,11 @@ def answer(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """The answer, as a folder to send: result.json, coefficients.csv, report.html, forest.png."""
+    """Print the answer, or write a folder to send: result.json, coefficients.csv, report.html, forest.png."""
     desk = opened(folder)
     ticket = desk.ticket(question)
     result = desk.result(ticket.id)
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     level = ticket.question.level
     files: Sequence[Path] = []
     if out is not None:
@@ -547,10 +576,10 @@ def answer(
         persistence.write(out / persistence.RESULT, result.to_json().encode())
         title = ticket.question.title or desk.table(ticket.table).title
         files = dp.report.write(result, out, title=title, level=level)
-    talk.show(screen.coefficients(result, level))
+    console.show(screen.coefficients(result, level))
     if out is not None:
-        talk.show("", Text(f"Written: {', '.join(map(str, files))}"))
-    talk.give(
+        console.show("", Text(f"Written: {', '.join(map(str, files))}"))
+    console.give(
         {
             **_listed(ticket),
             "coefficients": result.table(level),
@@ -565,24 +594,24 @@ def practice(
     table: _Table,
     *,
     out: Annotated[Path, typer.Option("--out", "-o", help="A CSV file.", metavar="FILE")],
-    records: Annotated[int, typer.Option(help="How many made-up rows.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of what is made up.")] = 0,
+    records: Annotated[int, typer.Option(help="Number of made-up rows.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed of the made-up rows.")] = 0,
 ) -> None:
-    """A table of made-up records with the columns of a table, to practise on, free of charge."""
+    """Write made-up records with the columns of a table, to practise on, free of charge."""
     persistence.vacant(out, False, "name another file")
     frame = opened(folder).practice(table, records, seed)
     persistence.write(out, frame.to_csv(index=False).encode())
 
 
 def opened(folder: Path, *, old_copy: bool = False) -> "Desk":
-    """The desk in a folder."""
+    """Open the desk in a folder."""
     from dpinfer_desk.desk import Desk  # noqa: PLC0415  (loads pandas and formulaic)
 
     return Desk.open(folder, old_copy=old_copy)
 
 
 def _new_ledger(path: Path, schema: Path, total: dict[str, float | None]) -> bool:
-    """Make the ledger of a table where a total is given; whether one was made."""
+    """Make the ledger of a table if a total is given; return whether one was made."""
     if not any(total.values()):
         if not path.exists():
             raise InputError(
@@ -591,17 +620,17 @@ def _new_ledger(path: Path, schema: Path, total: dict[str, float | None]) -> boo
             )
         return False
     if path.exists():
-        raise InputError(f"{str(path)!r} is there already: leave out the total, or name a new file")
+        raise InputError(f"{str(path)!r} exists already: leave out the total, or name a new file")
     budget = budget_of(of_options({("privacy", key): value for key, value in total.items()}))
     assert budget is not None
     public = dp.Schema.read(schema)
-    notion = Neighbours.of(Neighbours.REPLACE, units=public.unit.many)
-    dp.Ledger.create(path, budget, unit=public.unit.name, neighbours=notion, title=public.title)
+    neighbours = Neighbours.of(Neighbours.REPLACE, units=public.unit.many)
+    dp.Ledger.create(path, budget, unit=public.unit.name, neighbours=neighbours, title=public.title)
     return True
 
 
 def amount_of(desk: "Desk", table: str, epsilon: float | None, rho: float | None) -> float:
-    """An allowance in the terms of a table's total; of an (ε, δ) total ε is taken at its δ."""
+    """Return an allowance in the measure of a table's total; at an (ε, δ) total ε is meant with its δ."""
     total = desk.table(table).ledger().total
     if (epsilon is None) == (rho is None):
         raise InputError("an allowance is --rho or --epsilon: give one of them")
@@ -617,81 +646,83 @@ def amount_of(desk: "Desk", table: str, epsilon: float | None, rho: float | None
     return epsilon
 
 
-def _shown_analyst(analyst: "Analyst", desk: "Desk", talk: Screen) -> None:
+def _shown_analyst(analyst: "Analyst", desk: "Desk", console: Screen) -> None:
     total = desk.table(analyst.table).ledger().total
-    words = f"{accountant.counted_in(total)} = {analyst.amount:.6g}"
+    amount = f"{accountant.counted_in(total)} = {analyst.amount:.6g}"
     if isinstance(total, dp.ApproxDP):
-        words += f" (epsilon = {dp.ZCDP(analyst.amount).approx(total.delta).epsilon:.4g} at the total's delta)"
-    share = "all allowances fit into the total"
+        amount += f" (ε = {dp.ZCDP(analyst.amount).approx(total.delta).epsilon:.4g} at the δ of the total)"
+    share = "all allowances together fit into the total, so each can be spent in full"
     if not desk.reserved(analyst.table):
         share = "all allowances together are more than the total: first come, first served"
     may = "may spend"
     if analyst.state != "active":
-        may = f"is {analyst.state} (`dpinfer desk resume` changes that) and could else spend"
-    talk.show(Text(f"{analyst.person} {may} {words} at {analyst.table}; {share}."))
-    talk.give(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
+        may = f"is {analyst.state} (resume with `dpinfer desk resume`) and could otherwise spend"
+    console.show(Text(f"{analyst.person} {may} {amount} at {analyst.table}; {share}."))
+    console.give(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
 
 
-def _tried(desk: "Desk", table: str, question: Question, by: str, talk: Screen) -> None:
-    """Cost and forecast of a question that is not asked."""
-    found = desk.check(table, question, by)
+def _tried(desk: "Desk", table: str, question: AnalystQuestion, by: str, console: Screen) -> None:
+    """Print cost and forecast of a question, and ask nothing."""
+    checked = desk.check(table, question, by)
     forecast = None
-    words = "none: the number of records is private"
+    expected = "none: the number of records is private"
     if desk.table(table).records is not None:
-        with talk.work("simulating"):
+        with console.work("simulating"):
             forecast = desk.forecast(table, question)
         low, high = forecast.range()
-        words = f"{100 * question.level:.4g}% intervals of ±{low:.2g} to {high:.2g} in the middle"
+        expected = (
+            f"a typical (median) {100 * question.level:.4g}% interval of ±{low:.2g} to {high:.2g}"
+        )
     facts = {
-        "Asks": found.entry.purpose,
-        "Estimates": f"{len(found.names)} coefficients: {', '.join(found.names)}",
-        "Cost": f"{question.budget}; {found.measure} = {found.cost:.4g} of the allowance",
-        "Allowance": f"{found.measure} = {found.analyst.left:.4g} left of {found.analyst.amount:.4g}",
-        "Forecast": words,
-        "Paid for": "yes" if found.allowed else f"no: {found.reason}",
-        "Approval": "the steward decides" if found.waits else "none needed",
+        "Model": checked.entry.purpose,
+        "Estimates": f"{len(checked.names)} coefficients: {', '.join(checked.names)}",
+        "Cost": f"{question.budget}; {checked.measure} = {checked.cost:.4g} of the allowance",
+        "Allowance": f"{checked.measure} = {checked.analyst.left:.4g} left of {checked.analyst.amount:.4g}",
+        "Forecast": expected,
+        "Can be asked": "yes" if checked.permitted else f"no: {checked.reason}",
+        "Approval": "needed" if checked.waits else "not needed",
     }
-    for name, text in (("Warning", found.warning), ("Hopeless", found.hopeless)):
+    for name, text in (("Warning", checked.warning), ("Low budget", checked.low_budget)):
         if text:
             facts[name] = text
-    if found.answered:
-        facts["Answered"] = f"already, as {found.answered[0].id[:12]}: free to read"
-    talk.show(screen.title("Nothing was asked"), screen.facts(facts))
-    talk.give(_checked(found) | {"forecast": forecast and forecast.table()})
+    if checked.answered:
+        facts["Answered"] = f"already, as {checked.answered[0].id[:12]}: free to read"
+    console.show(screen.title("Nothing was asked"), screen.facts(facts))
+    console.give(_check_document(checked) | {"forecast": forecast and forecast.table()})
 
 
-def _checked(found: "Check") -> dict[str, Any]:
+def _check_document(checked: "QuestionCheck") -> dict[str, Any]:
     return {
-        "coefficients": list(found.names),
-        "cost": found.cost,
-        "measure": found.measure,
-        "allowed": found.allowed,
-        "reason": found.reason,
-        "waits": found.waits,
-        "warning": found.warning or None,
-        "hopeless": found.hopeless or None,
-        "answered": [ticket.id for ticket in found.answered],
+        "coefficients": list(checked.names),
+        "cost": checked.cost,
+        "measure": checked.measure,
+        "allowed": checked.permitted,
+        "reason": checked.reason,
+        "waits": checked.waits,
+        "warning": checked.warning or None,
+        "hopeless": checked.low_budget or None,
+        "answered": [ticket.id for ticket in checked.answered],
     }
 
 
-def _shown(ticket: "Ticket", talk: Screen) -> None:
-    from dpinfer_desk.desk import told  # noqa: PLC0415
+def _shown(ticket: "Ticket", console: Screen) -> None:
+    from dpinfer_desk.desk import state_message  # noqa: PLC0415
 
     facts = {
         "Question": ticket.id,
-        "Asks": f"{ticket.question.formula} ({ticket.question.loss}), of {ticket.table}",
-        "By": ticket.by,
+        "Formula": f"{ticket.question.formula} ({ticket.question.loss}), table {ticket.table}",
+        "Analyst": ticket.by,
         "Cost": str(ticket.question.budget),
-        "State": f"{ticket.state}: {told(ticket)}",
+        "State": f"{ticket.state}: {state_message(ticket)}",
     }
     if ticket.question.title:
         facts["Title"] = ticket.question.title
-    talk.show(screen.facts(facts))
-    talk.give(_listed(ticket))
+    console.show(screen.facts(facts))
+    console.give(_listed(ticket))
 
 
 def _listed(ticket: "Ticket") -> dict[str, Any]:
-    from dpinfer_desk.desk import told  # noqa: PLC0415
+    from dpinfer_desk.desk import state_message  # noqa: PLC0415
 
     return {
         "question": ticket.id,
@@ -700,10 +731,10 @@ def _listed(ticket: "Ticket") -> dict[str, Any]:
         "keys": ticket.question.keys(),
         "cost": ticket.cost,
         "state": ticket.state,
-        "told": told(ticket),
+        "told": state_message(ticket),
         "asked": ticket.asked,
         "reason": ticket.reason,
-        "booked": ticket.booked or None,
+        "booked": ticket.booking_time or None,
         "due": ticket.due.isoformat() if ticket.due else None,
         "release": ticket.release or None,
     }
@@ -721,17 +752,17 @@ def _bounds(entry: dict[str, Any]) -> str:
     return str(entry.get("from", ""))
 
 
-def _told_facts(facts: dict[str, Any]) -> str:
+def _facts_text(facts: dict[str, Any]) -> str:
     shown = ("table", "question", "person", "reason", "amount")
     words = [str(facts[key])[:60] for key in shown if facts.get(key) not in (None, "")]
     return ", ".join(words)
 
 
 def numbers(listed: str) -> list[float]:
-    """Numbers with commas between them."""
+    """Parse numbers with commas between them."""
     try:
         return [float(number) for number in listed.replace(",", " ").split()]
     except ValueError:
         raise InputError(
-            "--ladder takes seconds with commas between them, such as 5,15,60"
+            "--response-times takes seconds with commas between them, such as 5,15,60"
         ) from None

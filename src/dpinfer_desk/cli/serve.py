@@ -1,4 +1,4 @@
-"""`dpinfer serve`: a desk on a network, for analysts who sign in: make it, add people, run, check, back up."""
+"""`dpinfer serve`: a desk on a network, for analysts who sign in: make it, add persons, run, check, back up."""
 
 import os
 import signal
@@ -24,22 +24,26 @@ if TYPE_CHECKING:
     from dpinfer_desk.store.accounts import Accounts
 
 app = typer.Typer(
-    help="A desk on a network: people sign in, ask, and read answers, and never see the data.\n\n"
-    "Two processes: the one with the network cannot read the data, and the one with the data has no network.",
+    help="Run a desk on a network: analysts sign in, ask and read answers, without seeing the data.\n\n"
+    "It has two processes: the one with the network cannot read the data, and the one with the data has no network.",
     rich_markup_mode="rich",
 )
-person_app = typer.Typer(help="People who sign in: stewards, analysts, auditors.")
+person_app = typer.Typer(help="Persons who sign in: stewards, analysts, auditors.")
 app.add_typer(desk_commands.table_app, name="table")
 app.add_typer(person_app, name="person")
 
 _Folder = Annotated[Path, typer.Argument(help="The folder of the desk.", metavar="DIR")]
 _Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
 _Group = Annotated[
-    str, typer.Option(help="Of the user who shows pages, where that is another one.")
+    str,
+    typer.Option(
+        help="The group of the user of the process with the network, if that is another user."
+    ),
 ]
 _Host = Annotated[str, typer.Option(help="The address to listen on.")]
 _Names = Annotated[
-    list[str] | None, typer.Option("--name", help="As people know the server: stats.example.org.")
+    list[str] | None,
+    typer.Option("--name", help="A host name of the server, such as stats.example.org."),
 ]
 _Proxies = Annotated[
     list[str] | None,
@@ -62,7 +66,7 @@ def init(
     folder: _Folder,
     *,
     title: desk_commands.Title = "",
-    ladder: desk_commands.Ladder = "5,15,60,300,900,3600",
+    response_times: desk_commands.ResponseTimes = "5,15,60,300,900,3600",
     group: _Group = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -70,27 +74,25 @@ def init(
     """Make a desk in a new folder.  Run it as the user who may read the data."""
     from dpinfer_desk.desk import Desk  # noqa: PLC0415  (loads pandas and formulaic)
 
-    desk = Desk.create(folder, title, desk_commands.numbers(ladder))
+    desk = Desk.create(folder, title, desk_commands.numbers(response_times))
     desk.folder.share(group)
-    talk = Screen(quiet, as_json)
-    talk.show(
-        Text(f"A desk in {folder}. Next, a table, a steward, and off it goes:"),
+    console = Screen(quiet, as_json)
+    console.show(
+        Text(f"A desk in {folder}. Next, add a table and a steward, and run it:"),
         f"$ dpinfer serve table add {folder} visits --data visits.parquet --schema schema.toml --ledger ledger.db",
         f"$ dpinfer serve person add {folder} you --role steward",
         f"$ dpinfer serve run {folder}",
     )
-    talk.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+    console.give({"desk": str(desk.folder.path), "id": desk.settings.id})
 
 
 @app.command()
 def share(folder: _Folder, *, group: _Group = "") -> None:
-    """Give the process with the network its rights, and no others, as `init` does: after a backup was
-    put back.
-    """
+    """Give the process with the network its rights, as `init` does; needed after a backup was restored."""
     desk_commands.opened(folder).folder.share(group)
 
 
-# People
+# Persons
 
 
 @person_app.command("add")
@@ -99,37 +101,39 @@ def add_person(  # noqa: PLR0913  (the public face)
     person: _Person,
     *,
     role: Annotated[str, typer.Option(help="steward, analyst or auditor.")] = "analyst",
-    words: Annotated[str, typer.Option(help="Who that is, for the steward.")] = "",
-    table: Annotated[str, typer.Option(help="Give an allowance at this table, too.")] = "",
+    words: Annotated[
+        str, typer.Option(help="Full name or department (only stewards see this).")
+    ] = "",
+    table: Annotated[str, typer.Option(help="Also give an allowance at this table.")] = "",
     epsilon: desk_commands.Epsilon = None,
     rho: desk_commands.Rho = None,
     password: Annotated[
         bool,
         typer.Option(
-            "--password", help="Set a password now: asked for, or a line of standard input."
+            "--password", help="Set a password now, from a prompt or a line of standard input."
         ),
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Open an account.  An invitation is printed, with which the person sets a password, once."""
+    """Open an account, and print an invitation with which the person sets a password, once."""
     from dpinfer_desk.store.roles import role_named  # noqa: PLC0415
 
     role_named(role)
     desk = desk_commands.opened(folder)
     amount = desk_commands.amount_of(desk, table, epsilon, rho) if table else None
-    chosen = _password() if password else ""
-    if person not in {one.name for one in desk.people()}:
+    password_text = _password() if password else ""
+    if person not in {one.name for one in desk.persons()}:
         person = desk.add_person(person, words).name
     if amount is not None:
         desk.allow(table, person, amount)
     accounts = _accounts(desk)
     accounts.open(person, role, desk.who)
     if password:
-        accounts.set_password(person, chosen, desk.who)
-        talk = Screen(quiet, as_json)
-        talk.show(Text(f"{person} signs in with the password, as {role}."))
-        talk.give({"person": person, "role": role})
+        accounts.set_password(person, password_text, desk.who)
+        console = Screen(quiet, as_json)
+        console.show(Text(f"{person} signs in with the password, as {role}."))
+        console.give({"person": person, "role": role})
         return
     _invited(accounts, desk, person, Screen(quiet, as_json))
 
@@ -138,42 +142,44 @@ def add_person(  # noqa: PLR0913  (the public face)
 def invite(
     folder: _Folder, person: _Person, *, quiet: Quiet = False, as_json: AsJson = False
 ) -> None:
-    """Another invitation, for who has lost the first one, or a password."""
+    """Print a new invitation, for a person who lost the first one or a password."""
     desk = desk_commands.opened(folder)
     _invited(_accounts(desk), desk, person, Screen(quiet, as_json))
 
 
 @person_app.command("close")
 def close(folder: _Folder, person: _Person) -> None:
-    """Take an account away, with all sessions and tokens, at once."""
+    """Close an account, with all sessions and tokens, at once."""
     desk = desk_commands.opened(folder)
     _accounts(desk).close(person, desk.who)
 
 
 @person_app.command("list")
-def people(folder: _Folder, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """Who has an account, and in which role."""
-    found = _accounts(desk_commands.opened(folder)).all()
-    talk = Screen(quiet, as_json)
+def list_(folder: _Folder, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """List the accounts with their roles."""
+    accounts = _accounts(desk_commands.opened(folder)).all()
+    console = Screen(quiet, as_json)
     rows = [
         [one.person, one.role, "set" if one.has_password else "none yet", one.invited[:16]]
-        for one in found
+        for one in accounts
     ]
-    talk.show(screen.sheet(("Person", "Role", "Password", "Invited until"), rows, left=4))
-    talk.give({"accounts": [vars(one) for one in found]})
+    console.show(screen.sheet(("Person", "Role", "Password", "Invited until"), rows, left=4))
+    console.give({"accounts": [vars(one) for one in accounts]})
 
 
-def _invited(accounts: "Accounts", desk: "Desk", person: str, talk: Screen) -> None:
+def _invited(accounts: "Accounts", desk: "Desk", person: str, console: Screen) -> None:
     secret = accounts.invite(person, desk.who)
-    talk.show(
-        Text(f"The invitation of {person}, for once and for a week; hand it over in private:"),
+    console.show(
+        Text(
+            f"An invitation for {person}, which works once and for a week; hand it over in private:"
+        ),
         Text(secret),
     )
-    talk.give({"person": person, "invitation": secret})
+    console.give({"person": person, "invitation": secret})
 
 
 def _password() -> str:
-    """A password, which stands on no command line: others on the machine see those."""
+    # Never an option: other users of the machine can see command lines.
     if sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     return sys.stdin.readline().rstrip("\r\n")
@@ -199,16 +205,16 @@ def run(  # noqa: PLR0913  (the public face)
     certificate: _Certificate = None,
     key: _Key = None,
     web_only: Annotated[
-        bool, typer.Option("--web-only", help="The process with the network alone.")
+        bool, typer.Option("--web-only", help="Run only the process with the network.")
     ] = False,
     worker_only: Annotated[
-        bool, typer.Option("--worker-only", help="The process with the data alone.")
+        bool, typer.Option("--worker-only", help="Run only the process with the data.")
     ] = False,
 ) -> None:
-    """Run a desk: pages for those who sign in, and the worker, each in a process of its own.
+    """Run a desk: pages for persons who sign in, and the worker, each in a process of its own.
 
-    Without --certificate and --key, or --behind-proxy, it listens on this machine alone.  Ctrl-C, or
-    SIGTERM, ends both; a fit that was booked goes on and is taken up by the next run.
+    Without --certificate and --key, or --behind-proxy, it listens on this machine only.  Ctrl-C or SIGTERM
+    ends both; a fit that was booked goes on, and the next run takes it over.
     """
     if web_only and worker_only:
         raise InputError("--web-only or --worker-only: give one of them, or none for both")
@@ -217,18 +223,18 @@ def run(  # noqa: PLR0913  (the public face)
         return
     from dpinfer_desk.web import network  # noqa: PLC0415  (an extra)
 
-    place = network.Place(host, port, tuple(names or ()), tuple(proxies or ()), certificate, key)
-    place.check()
+    address = network.Place(host, port, tuple(names or ()), tuple(proxies or ()), certificate, key)
+    address.check()
     if web_only:
         from dpinfer_desk.desk import Desk  # noqa: PLC0415
 
         _end_quietly()
-        network.serve(Desk.open(folder, "web", public=True), place, _announce)
+        network.serve(Desk.open(folder, "web", public=True), address, _announce)
         return
-    desk_commands.opened(folder)  # what is wrong with it is said before anything starts
+    desk_commands.opened(folder)  # an error in it is reported before anything starts
     options = ["--host", host, "--port", str(port)]
-    options += [word for name in place.names for word in ("--name", name)]
-    options += [word for proxy in place.proxies for word in ("--behind-proxy", proxy)]
+    options += [word for name in address.names for word in ("--name", name)]
+    options += [word for proxy in address.proxies for word in ("--behind-proxy", proxy)]
     if certificate is not None and key is not None:
         options += ["--certificate", str(certificate), "--key", str(key)]
     _run_both([str(folder)], options)
@@ -239,7 +245,7 @@ def _announce(address: str) -> None:
 
 
 def _work(folder: Path) -> None:
-    """The worker, until it is told to end."""
+    """Run the worker until a signal ends it."""
     from dpinfer_desk.worker.worker import Worker  # noqa: PLC0415  (loads what a fit needs)
 
     stop = threading.Event()
@@ -250,14 +256,14 @@ def _work(folder: Path) -> None:
 
 
 def _end_quietly(stop: threading.Event | None = None) -> None:
-    """Let SIGTERM and Ctrl-C end this process in good order; so does the end of who started it."""
+    """End this process in good order on SIGTERM and Ctrl-C, and when its parent ends."""
 
-    def told(_: int, __: FrameType | None) -> None:
+    def on_signal(_: int, __: FrameType | None) -> None:
         if stop is not None:
             stop.set()
 
     for one in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(one, told)
+        signal.signal(one, on_signal)
     if os.environ.get(_SUPERVISED):
         supervisor = int(os.environ[_SUPERVISED])
         parents = (os.getppid(), supervisor)
@@ -265,7 +271,7 @@ def _end_quietly(stop: threading.Event | None = None) -> None:
 
 
 def _end_with_parent(parent: int, supervisor: int) -> None:
-    """End with who started this process, also where that one has ended before this is asked."""
+    """End this process after its parent, even if that has ended before the first check."""
     while os.getppid() == parent and _lives(supervisor):
         time.sleep(0.5)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -282,16 +288,16 @@ def _lives(process: int) -> bool:
 
 
 def _has_network() -> bool:
-    """Whether there is more than the loopback interface."""
+    """Tell whether there is more than the loopback interface."""
     return any(name != "lo" for _, name in socket.if_nameindex())
 
 
-def _warn(words: str) -> None:
-    print(f"warning: {words}", file=sys.stderr, flush=True)
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
 def _run_both(folder: list[str], options: list[str]) -> None:
-    """Both processes, until one of them ends or this one is told to."""
+    """Run both processes until one of them ends or a signal ends this one."""
     from dpinfer_desk.checkup import UNSHARE, without_network  # noqa: PLC0415
 
     alone: tuple[str, ...] = UNSHARE
@@ -329,7 +335,7 @@ def _run_both(folder: list[str], options: list[str]) -> None:
 
 
 def _end(processes: list["subprocess.Popen[bytes]"]) -> None:
-    """End processes in good order, and those that do not end at last."""
+    """End processes in good order, and kill those that do not end in time."""
     for one in processes:
         one.terminate()
     deadline = time.monotonic() + _PATIENCE
@@ -341,7 +347,7 @@ def _end(processes: list["subprocess.Popen[bytes]"]) -> None:
             one.wait()
 
 
-# Looking after it
+# Maintenance
 
 
 @app.command()
@@ -354,17 +360,18 @@ def check(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is missing: rights, users, network, clock, disk, backup, people."""
-    from dpinfer_desk.checkup import findings  # noqa: PLC0415
+    """Check the requirements of a desk on a network: rights, users, clock, disk, backup, accounts."""
+    from dpinfer_desk.checkup import requirements  # noqa: PLC0415
 
-    found = list(findings(desk_commands.opened(folder), web_user))
-    talk = Screen(quiet, as_json)
-    for one in found:
-        talk.show(Text(f"{'fine   ' if one.fine else 'MISSING'} {one.words}"))
-    lacking = [one for one in found if not one.fine]
-    talk.give({"ok": not lacking, "findings": [vars(one) for one in found]})
-    if lacking:
-        raise InputError(f"{len(lacking)} of {len(found)} are missing: {lacking[0].words}")
+    checked = list(requirements(desk_commands.opened(folder), web_user))
+    console = Screen(quiet, as_json)
+    for one in checked:
+        console.show(Text(f"{'ok     ' if one.met else 'MISSING'} {one.message}"))
+    missing = [one for one in checked if not one.met]
+    documents = [{"fine": one.met, "words": one.message} for one in checked]
+    console.give({"ok": not missing, "findings": documents})
+    if missing:
+        raise InputError(f"{len(missing)} of {len(checked)} are missing: {missing[0].message}")
 
 
 @app.command()
@@ -375,15 +382,17 @@ def backup(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy a desk and its ledgers while they are at work, and print the heads to be kept elsewhere.
+    """Copy a desk and its ledgers while they are in use, and print the hashes to store elsewhere.
 
     No record is copied.  The copy holds the secret of the desk: keep it where the data are kept.
     """
     from dpinfer_desk.backup import back_up  # noqa: PLC0415
 
     heads = back_up(desk_commands.opened(folder), out)
-    talk = Screen(quiet, as_json)
-    talk.show(Text(f"A copy in {out}. Heads, to be kept elsewhere:"))
+    console = Screen(quiet, as_json)
+    console.show(
+        Text(f"A copy in {out}. Store these hashes elsewhere; they reveal a restored old copy:")
+    )
     for name, head in heads.items():
-        talk.show(Text(name), Text(f"  {head}"))  # whole lines, to be copied
-    talk.give({"backup": str(out), "heads": heads})
+        console.show(Text(name), Text(f"  {head}"))  # on a line of its own, to be copied
+    console.give({"backup": str(out), "heads": heads})

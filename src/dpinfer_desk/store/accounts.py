@@ -1,16 +1,16 @@
-"""Accounts at a desk: passwords, invitations, sessions and tokens, kept in desk.db as hashes.
+"""Accounts at a desk: passwords, invitations, sessions and tokens, stored in desk.db as hashes.
 
     accounts = Accounts(desk.register)
     accounts.open("a.meier", ANALYST, who="steward")
     accounts.accept(accounts.invite("a.meier", who="steward"), "a long password")
-    signed = accounts.check("a.meier", "a long password", "10.0.0.7")     # None where it is wrong
+    signed = accounts.check("a.meier", "a long password", "10.0.0.7")     # None if it is wrong
     secret = accounts.open_session("a.meier")                            # goes into a cookie
     accounts.by_session(secret)
     ident, secret = accounts.make_token("a.meier", ("read", "ask"), 30, "laptop")
     accounts.by_token(secret)                                            # None once it is revoked
 
-Who signs in, when and how often is nobody's business later on: the journal has accounts, passwords
-that were set, invitations and tokens, by name and never with a secret.
+The journal records accounts, new passwords, invitations and tokens, by name and never with a secret.  It
+does not record who signs in, when or how often: no decision depends on it, and it is personal.
 """
 
 import hashlib
@@ -31,35 +31,36 @@ from dpinfer_desk.store.roles import ANALYST, REVOKED, role_named
 READ = "read"
 ASK = "ask"
 SCOPES = (READ, ASK)
-"""What a token may do: read, and also ask."""
+"""The permissions of a token: to read, and to ask."""
 
 LONGEST = 90
-"""Days at most that a token lasts."""
-MOST_TOKENS = 20
-"""Tokens that a person may have at a time."""
+"""The longest life of a token, in days."""
+MAX_TOKENS = 20
+"""The largest number of tokens of a person."""
 INVITATION = timedelta(days=7)
-"""How long an invitation waits."""
+"""The time in which an invitation can be accepted."""
 SESSION = timedelta(hours=12)
-"""How long a session lasts at most."""
+"""The longest life of a session."""
 IDLE = timedelta(hours=1)
-"""How long a session lasts while nothing is done."""
+"""The time after which a session ends if it is not used."""
 TRIES = 5
-"""Passwords that may be tried in a minute, of one person from one address."""
+"""The passwords that may be tried in a minute for one person from one address."""
 SHORTEST_PASSWORD = 12
 LONGEST_PASSWORD = 1000
 
 _MINUTE = timedelta(minutes=1)
 _HOUR = timedelta(hours=1)
-_BY_PERSON = 50  # tries in an hour of one person, from all addresses together
-_BY_ADDRESS = 60  # tries in a minute from one address, of all people together
+_BY_PERSON = 50  # tries in an hour for one person, from all addresses together
+_BY_ADDRESS = 60  # tries in a minute from one address, for all persons together
+# Parameters of scrypt as OWASP recommends them: 128 N r bytes = 128 MB, about half a second.
 _N = 2**17
 _R = 8
-_MEMORY = 2**28  # bytes that the hash of a password may take; it takes half
-_SEEN = timedelta(minutes=1)  # how exactly the last use is known
+_MEMORY = 2**28  # bytes that OpenSSL may use for it: twice what it needs
+_LAST_USE = timedelta(minutes=1)  # resolution of the last use, so that not each request writes
 _LONGEST_NAME = 100
 _SALT = 16
-_NO_ANALYST = "the account of the asker was closed, or is no analyst's any more"
-_TOKEN = "dpinfer-"  # how a token begins, so that whoever finds one knows what it is
+_NO_ANALYST = "the account of the analyst was closed, or has another role now"
+_TOKEN = "dpinfer-"  # the prefix of a token, by which scanners for leaked secrets can recognise one
 _REVOKE = (
     "DELETE FROM tokens WHERE id IN (WITH RECURSIVE gone (id) AS ("
     "SELECT id FROM tokens WHERE person = ? AND id = ? "
@@ -69,8 +70,9 @@ _REVOKE = (
 
 @dataclass(frozen=True)
 class Signed:
-    """Somebody who has shown who he is: ``scopes`` are all of them in a session, those of the token
-    else, whose id is ``token``.
+    """A person who is signed in, by a session with all ``scopes``, or by a token with those of it.
+
+    ``token`` is the id of the token, empty in a session.
     """
 
     person: str
@@ -80,8 +82,8 @@ class Signed:
 
 
 @dataclass(frozen=True)
-class AccountOf:
-    """An account as it may be shown: whether a password is set, and until when an invitation waits."""
+class AccountInfo:
+    """An account without its secrets; ``invited`` is the time until which an invitation is valid."""
 
     person: str
     role: str
@@ -92,23 +94,21 @@ class AccountOf:
 
 @dataclass(frozen=True)
 class Token:
-    """A token as it may be shown; its secret was shown once.  ``seen`` is the last use, empty before
-    the first.
-    """
+    """A token without its secret, which was shown once; ``last_used`` is empty before the first use."""
 
     id: str
     name: str
     scopes: tuple[str, ...]
     made: str
     ends: str
-    seen: str
+    last_used: str
 
 
 class Accounts:
     """The accounts of a desk.
 
-    Guarantee [no_secret_kept]: passwords, invitations, sessions and tokens are kept as hashes alone,
-    so that whoever reads the files of a desk can sign in as nobody.
+    Guarantee [no_secret_kept]: passwords, invitations, sessions and tokens are stored as hashes
+    alone, so that whoever reads the files of a desk can sign in as nobody.
     Guarantee [revoked_at_once]: a token or session that was revoked, whose account was closed or whose
     owner has a new password opens nothing from then on.
     """
@@ -117,13 +117,15 @@ class Accounts:
         self._register = register
         self._tries: dict[tuple[str, ...], tuple[datetime, ...]] = {}
         self._lock = threading.Lock()
-        self._nobody = (bytes(_SALT), secrets.token_bytes(64), "")  # no password has this hash
+        # Stands for an unknown person, so that the same work is done: no password has this hash.
+        self._unknown = (bytes(_SALT), secrets.token_bytes(64), "")
 
     # Accounts
 
     def open(self, person: str, role: str, who: str) -> None:
-        """Give a person an account, or another role; he signs in after `set_password` or `accept`.
-        Who is no analyst asks nothing: what he has asked and allowances end as with `close`.
+        """Give a person an account, or another role; `set_password` or `accept` comes next.
+
+        Only an analyst asks: with another role open questions and allowances end, as with `close`.
         """
         role_named(role)
         with self._register.change(who) as change:
@@ -139,8 +141,9 @@ class Accounts:
                 self._end_asking(change, person, who)
 
     def close(self, person: str, who: str) -> None:
-        """Take an account away, with all its sessions and tokens, at once; what it has asked and not
-        paid is declined, its allowances are revoked, and a question that is booked stays.
+        """Close an account, with all its sessions and tokens, at once.
+
+        Its unpaid questions are declined and its allowances revoked; a question that is booked stays.
         """
         with self._register.change(who) as change:
             gone = change("DELETE FROM accounts WHERE person = ?", person).rowcount
@@ -151,9 +154,7 @@ class Accounts:
             self._end_asking(change, person, who)
 
     def _end_asking(self, change: Change, person: str, who: str) -> None:
-        """Decline what a person has asked and not paid, and revoke the allowances; one that is claimed
-        is refused when it comes to be booked.
-        """
+        # A claimed question is left to its process, which finds the allowance revoked before it books.
         before = (tickets.WAITING, tickets.QUEUED)
         rows = change(
             "SELECT id FROM questions WHERE asker = ? AND state IN (?, ?)", person, *before
@@ -172,8 +173,8 @@ class Accounts:
             )
             change.event(f"analyst {REVOKED}", table=table, person=person, reason=_NO_ANALYST)
 
-    def all(self) -> list[AccountOf]:
-        """All accounts, by person."""
+    def all(self) -> list[AccountInfo]:
+        """Return all accounts, by person."""
         with self._register.read() as sql:
             rows = sql(
                 "SELECT person, role, opened, password IS NOT NULL, "
@@ -182,12 +183,12 @@ class Accounts:
                 self._time(),
             ).fetchall()
         return [
-            AccountOf(person, role, opened, bool(known), invited)
+            AccountInfo(person, role, opened, bool(known), invited)
             for person, role, opened, known, invited in rows
         ]
 
     def role(self, person: str) -> str:
-        """The role of a person; empty where there is no account."""
+        """Return the role of a person; empty if there is no account."""
         with self._register.read() as sql:
             row = sql("SELECT role FROM accounts WHERE person = ?", person).fetchone()
         return "" if row is None else str(row[0])
@@ -195,15 +196,15 @@ class Accounts:
     # Passwords
 
     def set_password(self, person: str, password: str, who: str = "") -> None:
-        """Set a password; sessions and tokens that there are end, and an invitation with them."""
+        """Set a password; this ends all sessions, tokens and invitations of the person."""
         if not self._set(person, password, who or person):
             raise _no_account(person)
 
     def _set(self, person: str, password: str, who: str, invitation: str | None = None) -> bool:
-        """Set a password, whatever the invitation or where it still is this one; whether that was so."""
+        """Set a password and return True; with an invitation only if it is still the current one."""
         _require_password(person, password)
         salt = secrets.token_bytes(_SALT)
-        digest = _hashed(password, salt)
+        digest = _password_hash(password, salt)
         with self._register.change(who) as change:
             changed = change(
                 "UPDATE accounts SET salt = ?, password = ?, invitation = NULL, invited = '' "
@@ -216,13 +217,13 @@ class Accounts:
         return bool(changed)
 
     def invite(self, person: str, who: str) -> str:
-        """The secret with which a person sets a first password, or a forgotten one anew, once."""
+        """Return a new secret with which a person can set a password, once."""
         secret = secrets.token_urlsafe(32)
         ends = (self._now() + INVITATION).isoformat()
         with self._register.change(who) as change:
             changed = change(
                 "UPDATE accounts SET invitation = ?, invited = ? WHERE person = ?",
-                *(_mark(secret), ends, person),
+                *(_token_hash(secret), ends, person),
             ).rowcount
             if not changed:
                 raise _no_account(person)
@@ -230,18 +231,18 @@ class Accounts:
         return secret
 
     def invited(self, secret: str) -> str:
-        """Whom an invitation is for; empty where it is none, was used, or is too old."""
+        """Return the person of an invitation; empty if it is unknown, used or too old."""
         with self._register.read() as sql:
             row = sql(
                 "SELECT person FROM accounts WHERE invitation = ? AND invited >= ?",
-                *(_mark(secret), self._time()),
+                *(_token_hash(secret), self._time()),
             ).fetchone()
         return "" if row is None else str(row[0])
 
     def accept(self, secret: str, password: str) -> str:
-        """Set the password of the person whom an invitation is for, who is told; it is used up."""
+        """Set the password of the person of an invitation, and return the person."""
         person = self.invited(secret)
-        if not person or not self._set(person, password, person, _mark(secret)):
+        if not person or not self._set(person, password, person, _token_hash(secret)):
             raise InputError(
                 "this invitation was used, or is too old: ask the steward for another one"
             )
@@ -250,28 +251,31 @@ class Accounts:
     def check(
         self, person: str, password: str, address: str, now: datetime | None = None
     ) -> Signed | None:
-        """Who this is, if the password is right; `LockedError` after too many tries.
+        """Return the person if the password is right, else None; `LockedError` after too many tries.
 
         Guarantee [names_are_not_told]: a name that is not known takes the same time and gives the
         same answer as a wrong password, also when too many were tried.
         """
         if not person or len(person) > _LONGEST_NAME or len(password) > LONGEST_PASSWORD:
-            return None  # nobody is called so: no hash, and nothing is remembered of it
+            return None  # no account has such a name: this costs no hash and no memory
         self._require_tries_left(person, address, now or self._now())
         with self._register.read() as sql:
             row = sql(
                 "SELECT salt, password, role FROM accounts WHERE person = ?", person
             ).fetchone()
-        salt, digest, role = row if row is not None and row[1] is not None else self._nobody
-        same = compare_digest(_hashed(password, salt), digest)
+        salt, digest, role = row if row is not None and row[1] is not None else self._unknown
+        same = compare_digest(_password_hash(password, salt), digest)
         if not same or not role:
             return None
         with self._lock:
-            self._tries.pop(("both", person, address), None)  # those who know it may come and go
+            self._tries.pop(
+                ("both", person, address), None
+            )  # who knows the password is not locked out
         return Signed(person, role)
 
     def _require_tries_left(self, person: str, address: str, now: datetime) -> None:
-        """Count a try, of this person from this address, of this person, and from this address."""
+        # Three limits: on guesses at one password, on guesses spread over addresses, and on guesses of
+        # one address at many accounts.
         counted = (
             (("both", person, address), TRIES, _MINUTE),
             (("person", person), _BY_PERSON, _HOUR),
@@ -279,15 +283,14 @@ class Accounts:
         )
         with self._lock:
             self._forget(now)
-            for key, most, span in counted:
+            for key, limit, span in counted:
                 past = self._tries.get(key, ())
-                if sum(time > now - span for time in past) >= most:
+                if sum(time > now - span for time in past) >= limit:
                     raise LockedError
-            for key, most, _ in counted:
-                self._tries[key] = (*self._tries.get(key, ()), now)[-most:]
+            for key, limit, _ in counted:
+                self._tries[key] = (*self._tries.get(key, ()), now)[-limit:]
 
     def _forget(self, now: datetime) -> None:
-        """Drop what counts for nothing any more."""
         old = [key for key, past in self._tries.items() if past[-1] <= now - _HOUR]
         for key in old:
             del self._tries[key]
@@ -295,39 +298,39 @@ class Accounts:
     # Sessions
 
     def open_session(self, person: str) -> str:
-        """A session of somebody who has signed in: the secret goes into a cookie."""
+        """Open a session of a person who has signed in, and return its secret, for a cookie."""
         secret = secrets.token_urlsafe(32)
         now = self._now()
         with self._register.write() as sql:
             sql("DELETE FROM sessions WHERE opened <= ?", (now - SESSION).isoformat())
             sql(
                 "INSERT INTO sessions VALUES (?, ?, ?, ?)",
-                *(_mark(secret), person, now.isoformat(), now.isoformat()),
+                *(_token_hash(secret), person, now.isoformat(), now.isoformat()),
             )
         return secret
 
     def by_session(self, secret: str) -> Signed | None:
-        """Who this session is of; None where there is none any more."""
+        """Return the person of a session; None if it has ended."""
         now = self._now()
         with self._register.read() as sql:
             row = sql(
                 "SELECT person, role, seen FROM sessions JOIN accounts USING (person) "
                 "WHERE mark = ? AND sessions.opened > ? AND seen > ?",
-                *(_mark(secret), (now - SESSION).isoformat(), (now - IDLE).isoformat()),
+                *(_token_hash(secret), (now - SESSION).isoformat(), (now - IDLE).isoformat()),
             ).fetchone()
         if row is None:
             return None
-        person, role, seen = row
-        self._saw("sessions", secret, seen, now)
+        person, role, last_used = row
+        self._record_use("sessions", secret, last_used, now)
         return Signed(person, role)
 
     def close_session(self, secret: str) -> None:
-        """End a session, at once."""
+        """End a session."""
         with self._register.write() as sql:
-            sql("DELETE FROM sessions WHERE mark = ?", _mark(secret))
+            sql("DELETE FROM sessions WHERE mark = ?", _token_hash(secret))
 
     def close_sessions(self, person: str) -> None:
-        """End all sessions of a person, at once."""
+        """End all sessions of a person."""
         with self._register.write() as sql:
             sql("DELETE FROM sessions WHERE person = ?", person)
 
@@ -336,7 +339,7 @@ class Accounts:
     def make_token(
         self, person: str, scopes: Sequence[str], days: int, name: str, maker: str = ""
     ) -> tuple[str, str]:
-        """The id of a new token and its secret, which is shown once; ``name`` is the owner's.
+        """Make a token called ``name``; return its id and its secret, which is shown once.
 
         Guarantee [tokens_of_tokens]: a token that was made with another one, the ``maker``, may do
         no more than that, lasts no longer, and is revoked with it.
@@ -359,37 +362,37 @@ class Accounts:
                 raise _no_account(person)
             change("DELETE FROM tokens WHERE person = ? AND ends <= ?", person, now.isoformat())
             (held,) = change("SELECT count(*) FROM tokens WHERE person = ?", person).fetchone()
-            if held >= MOST_TOKENS:
+            if held >= MAX_TOKENS:
                 raise InputError(
-                    f"a person has at most {MOST_TOKENS} tokens: revoke one that is not needed any more"
+                    f"a person has at most {MAX_TOKENS} tokens: revoke one that is not needed any more"
                 )
             if maker:
                 ends = min(ends, _maker_ends(change.connection, person, maker, asked))
             change(
                 "INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)",
-                *(ident, _mark(secret), person, name, " ".join(asked), now.isoformat()),
+                *(ident, _token_hash(secret), person, name, " ".join(asked), now.isoformat()),
                 *(ends, maker),
             )
             change.event("a token was made", person=person, token=ident, scopes=asked, days=days)
         return ident, secret
 
     def by_token(self, secret: str) -> Signed | None:
-        """Who this token is of, and what it may do; None where it is none any more."""
+        """Return the person of a token with its scopes; None if it has ended."""
         now = self._now()
         with self._register.read() as sql:
             row = sql(
                 "SELECT person, role, scopes, seen, id FROM tokens JOIN accounts USING (person) "
                 "WHERE mark = ? AND ends > ?",
-                *(_mark(secret), now.isoformat()),
+                *(_token_hash(secret), now.isoformat()),
             ).fetchone()
         if row is None:
             return None
-        person, role, scopes, seen, ident = row
-        self._saw("tokens", secret, seen, now)
+        person, role, scopes, last_used, ident = row
+        self._record_use("tokens", secret, last_used, now)
         return Signed(person, role, tuple(scopes.split()), ident)
 
     def tokens(self, person: str) -> list[Token]:
-        """The tokens of a person, newest first, without those that are too old."""
+        """Return the valid tokens of a person, newest first."""
         with self._register.read() as sql:
             rows = sql(
                 "SELECT id, name, scopes, made, ends, seen FROM tokens "
@@ -399,21 +402,18 @@ class Accounts:
         return [Token(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
 
     def revoke_token(self, person: str, ident: str) -> None:
-        """Take a token back, at once, with those that were made with it; `InputError` where the
-        person has none of this id.
-        """
+        """Revoke a token and those that were made with it; `InputError` if the person has no such one."""
         with self._register.change(person) as change:
             gone = change(_REVOKE, person, ident).rowcount
             if not gone:
                 raise InputError("there is no such token: look at those that there are")
             change.event("a token was revoked", person=person, token=ident)
 
-    def _saw(self, where: str, secret: str, seen: str, now: datetime) -> None:
-        """Write down the last use, not more often than once in a while."""
-        if seen and datetime.fromisoformat(seen) > now - _SEEN:
+    def _record_use(self, where: str, secret: str, last_used: str, now: datetime) -> None:
+        if last_used and datetime.fromisoformat(last_used) > now - _LAST_USE:
             return
         with self._register.write() as sql:
-            sql(f"UPDATE {where} SET seen = ? WHERE mark = ?", now.isoformat(), _mark(secret))
+            sql(f"UPDATE {where} SET seen = ? WHERE mark = ?", now.isoformat(), _token_hash(secret))
 
     def _now(self) -> datetime:
         return self._register.now()
@@ -423,28 +423,27 @@ class Accounts:
 
 
 class LockedError(InputError):
-    """Too many passwords were tried."""
+    """Too many passwords were tried for this person or from this address."""
 
     def __init__(self) -> None:
         super().__init__("too many tries: wait a minute, and try again")
 
 
-def _hashed(password: str, salt: bytes) -> bytes:
-    """What is kept of a password: 128 MB for half a second, so that a server hashes one at a time."""
+def _password_hash(password: str, salt: bytes) -> bytes:
     return hashlib.scrypt(
         password.encode("utf-8", "surrogatepass"), salt=salt, n=_N, r=_R, p=1, maxmem=_MEMORY
     )
 
 
-def _mark(secret: str) -> str:
-    """What is kept of a secret that is random: nobody tries out 2^256 of them."""
+def _token_hash(secret: str) -> str:
+    # A fast hash is enough for a random secret of 256 bits, which nobody can guess; for a password it is not.
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _maker_ends(
     connection: sqlite3.Connection, person: str, maker: str, asked: Sequence[str]
 ) -> str:
-    """When the token ends that another one is made with, if it may do as much."""
+    """Return when the token ends with which another one is made; `InputError` if it may do less."""
     row = connection.execute(
         "SELECT ends, scopes FROM tokens WHERE person = ? AND id = ?", (person, maker)
     ).fetchone()

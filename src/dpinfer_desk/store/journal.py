@@ -1,7 +1,8 @@
-"""Who did what at a desk, as an append-only chain that can be checked offline.
+"""The journal of a desk: who did what, as an append-only chain of hashes that can be checked offline.
 
-Each change of `desk.db` writes its event in the same transaction; the chain takes events over in
-their order, once each, also after a crash in between.
+Each change of `desk.db` writes its event in the same transaction.  The chain copies events from there in
+their order, once each, also after a crash in between: an event in the journal alone did not happen here,
+so desk.db is then an old copy.
 """
 
 import json
@@ -19,31 +20,42 @@ from dpinfer.privacy.store import (
     json_lines,
     transaction,
 )
-from dpinfer_desk.store.regular_files import require_plain
+from dpinfer_desk.store.regular_files import require_regular_file
 
 FORMAT = "dpinfer.Journal"
-WHAT = "journal"
+_LABEL = "journal"  # in messages
 
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that happened: ``number``, ``time`` (UTC), ``who`` did ``what``, and its facts."""
+    """An event: at ``time`` (UTC) ``who`` did ``action``, with ``facts`` about it."""
 
     number: int
     time: str
     who: str
-    what: str
+    action: str
     facts: dict[str, Any]
 
     def text(self) -> str:
-        """The event as it is stored."""
-        content = {"number": self.number, "time": self.time, "who": self.who, "what": self.what}
-        return json.dumps({**content, "facts": self.facts}, ensure_ascii=False, sort_keys=True)
+        """Return the event as it is stored."""
+        return json.dumps(self.document(), ensure_ascii=False, sort_keys=True)
+
+    def document(self) -> dict[str, Any]:
+        """Return the event with the keys that it has in files."""
+        return {
+            "number": self.number,
+            "time": self.time,
+            "who": self.who,
+            "what": self.action,
+            "facts": self.facts,
+        }
 
     @classmethod
     def of(cls, text: str) -> "Event":
-        """The inverse of `text`."""
-        return cls(**json.loads(text))
+        """Parse an event; the inverse of `text`."""
+        document = json.loads(text)
+        action = document.pop("what")
+        return cls(action=action, **document)
 
 
 class Journal:
@@ -58,12 +70,12 @@ class Journal:
 
     @property
     def _store(self) -> FileStore:
-        """The file, looked at each time: others write in its folder."""
-        return FileStore(require_plain(self._path), WHAT)
+        # Checked at each access, as another user writes in the folder at any time.
+        return FileStore(require_regular_file(self._path), _LABEL)
 
     def require(self) -> None:
-        """`LedgerError` where the file is another chain than a journal: nothing is added to that."""
-        with transaction(require_plain(self._path), "BEGIN", what=WHAT) as connection:
+        """Raise `LedgerError` if the file holds another chain than a journal, such as a ledger."""
+        with transaction(require_regular_file(self._path), "BEGIN", what=_LABEL) as connection:
             row = connection.execute("SELECT body FROM chain WHERE number = 0").fetchone()
         try:
             kind = json.loads(row[0])["format"]
@@ -76,13 +88,13 @@ class Journal:
 
     @classmethod
     def create(cls, path: Path, desk: str) -> "Journal":
-        """A new chain for a desk."""
+        """Make the journal of a new desk."""
         header = json.dumps({"format": FORMAT, "version": 1, "desk": desk}, sort_keys=True)
-        FileStore.create(path, header, WHAT)
+        FileStore.create(path, header, _LABEL)
         return cls(path)
 
     def take(self, events: Iterable[Event]) -> None:
-        """Add the events that follow the last one; those that are there already are passed over."""
+        """Append the events that follow the last one, and skip those that are there already."""
         self.require()
         try:
             self._store.extend((event.number, event.text()) for event in events)
@@ -97,7 +109,7 @@ class Journal:
             ) from None
 
     def events(self) -> list[Event]:
-        """Everything that happened, oldest first, from a chain that is whole."""
+        """Return all events, oldest first; `LedgerError` if the chain is broken."""
         rows = self._store.rows()
         fault = chain_fault(rows)
         if fault:
@@ -105,25 +117,25 @@ class Journal:
         return [Event.of(text) for _, text, _ in rows[1:]]
 
     def last(self) -> int:
-        """The number of the last event."""
+        """Return the number of the last event."""
         return self._store.last()[0]
 
     def last_event(self) -> tuple[int, str]:
-        """The number and the text of the last event; number 0 where there is none."""
+        """Return the number and the text of the last event; the number is 0 if there is none."""
         number, text, _ = self._store.last()
         return number, text
 
     def head(self) -> str:
-        """The hash of the last row: keep it elsewhere, it tells whether an old copy was put back."""
+        """Return the hash of the last row: stored elsewhere, it reveals a restored old copy."""
         return self._store.last()[2]
 
     def verify(self) -> str:
-        """What is wrong with the chain; empty if it is whole."""
+        """Return the fault of the chain in words; empty if it is intact."""
         try:
             return self._store.damage() or chain_fault(self._store.rows())
         except LedgerError as fault:
             return str(fault)
 
-    def lines(self) -> str:
-        """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
+    def export(self) -> str:
+        """Return all rows as JSON lines with their hashes, the header first, for an auditor."""
         return json_lines(self._store.rows())

@@ -1,4 +1,4 @@
-"""Files that one living process holds: whoever dies lets go."""
+"""Locks in files, each held by one living process; the kernel releases those of a process that dies."""
 
 import fcntl
 import os
@@ -13,15 +13,15 @@ _own: set[Path] = set()  # closing any handle of a file drops the lock of the wh
 
 
 @contextmanager
-def held(path: Path) -> Iterator[bool]:
-    """Hold a file inside, and tell whether that worked; the id of the process stands in it.
+def acquire(path: Path) -> Iterator[bool]:
+    """Hold a lock inside the block, and yield whether that worked; the file holds the process id.
 
-    The lock is the process's own: a fork has no part in it, and the kernel drops it with the
-    process.
+    The lock is the process's own (``fcntl``): a fork does not inherit it, and it ends with the process.
     """
     if path in _own:
         yield False
         return
+    # Not through a link: whoever could make one here would have this process empty another file.
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         if not _locked(handle):
@@ -37,7 +37,7 @@ def held(path: Path) -> Iterator[bool]:
 
 
 def _locked(handle: int) -> bool:
-    """Take the lock; tried for a moment, as `holder` takes it to ask about it."""
+    # More than one try, as `holder` takes a free lock for a moment to find out that it is free.
     for _ in range(_TRIES):
         try:
             fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -49,8 +49,10 @@ def _locked(handle: int) -> bool:
 
 
 def holder(path: Path) -> int | None:
-    """The id of the process that holds a file; None if nobody does, 0 if the file names no process
-    that could be ended: it is not written yet, or names all of them.
+    """Return the id of the process that holds a lock; None if no process does.
+
+    It is 0 where the file names no single process: it is not written yet, or holds 0 or 1, which to
+    ``kill`` are a whole group of processes and the first one of the system.
     """
     if path in _own:
         return os.getpid()

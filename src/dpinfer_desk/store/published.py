@@ -1,7 +1,7 @@
-"""What the worker publishes of a table, for those who may read neither its data nor its ledger.
+"""Read-only copies of ledgers, which the worker publishes for the process with the network.
 
-One file per table, whole or not there: the chain of the ledger, which is public, and whether the
-files of the table are as they were registered.
+That process may read neither data nor ledgers.  One file per table, replaced as a whole, has the chain
+of the ledger, which is public, and whether the files of the table are as they were registered.
 """
 
 import json
@@ -17,21 +17,21 @@ from dpinfer.errors import LedgerError
 from dpinfer.privacy.ledger import Ledger
 
 EVERY = 5.0
-"""Seconds after which the worker publishes again, whatever has happened."""
-_BEAT = ".worker"  # no table has such a name
-_DEAD = 6 * EVERY
+"""Seconds after which the worker publishes again, whether anything has changed or not."""
+_HEARTBEAT = ".worker"  # no table has such a name
+_TIMEOUT = 6 * EVERY  # of the heartbeat: a worker that is busy may miss some
 
 
 @dataclass(frozen=True)
 class Published:
-    """A ledger to read, and what is no longer as it was registered, empty if nothing is."""
+    """A copy of a ledger; ``changed`` says how the files of the table changed, empty if they did not."""
 
     ledger: Ledger
     changed: str
 
 
 def write(path: Path, ledger: Ledger | None, changed: str, fault: str = "") -> None:
-    """Publish a ledger, or why there is none; a file that says so already stays."""
+    """Publish a ledger, or the ``fault`` why there is none; a file with this content stays."""
     chain = ledger.chain() if ledger is not None else []
     content = json.dumps({"chain": chain, "changed": changed, "fault": fault}).encode()
     with suppress(OSError):
@@ -41,22 +41,22 @@ def write(path: Path, ledger: Ledger | None, changed: str, fault: str = "") -> N
 
 
 def read(path: Path, table: str) -> Published:
-    """What was published last; `LedgerError` where nothing was, or where the ledger cannot be read."""
+    """Read the published copy; `LedgerError` if there is none, or if the ledger cannot be read."""
     try:
         facts = path.stat()
-        found, fault = _parsed(path, (facts.st_ino, facts.st_mtime_ns, facts.st_size))
+        copy, fault = _parsed(path, (facts.st_ino, facts.st_mtime_ns, facts.st_size))
     except (OSError, ValueError, KeyError, TypeError):
         raise LedgerError(
             f"the account of {table} is not published yet: wait for the worker, or start it"
         ) from None
-    if found is None:
+    if copy is None:
         raise LedgerError(fault)
-    return found
+    return copy
 
 
 @lru_cache(maxsize=256)
 def _parsed(path: Path, _: tuple[int, int, int]) -> tuple[Published | None, str]:
-    """The content of a file, once for each state of it."""
+    # Cached by inode, time and size: a page asks many times for the same copy.
     document = json.loads(path.read_bytes())
     if document["fault"]:
         return None, str(document["fault"])
@@ -64,19 +64,19 @@ def _parsed(path: Path, _: tuple[int, int, int]) -> tuple[Published | None, str]
 
 
 def beat(folder: Path) -> None:
-    """The worker is at work."""
-    (folder / _BEAT).touch()
+    """Record that the worker is running."""
+    (folder / _HEARTBEAT).touch()
 
 
 def last_beat(folder: Path) -> float | None:
-    """Seconds since the worker was at work; None where it never was."""
+    """Return the seconds since the last heartbeat of the worker; None if there was none."""
     try:
-        return max(0.0, time.time() - os.stat(folder / _BEAT).st_mtime)
+        return max(0.0, time.time() - os.stat(folder / _HEARTBEAT).st_mtime)
     except OSError:
         return None
 
 
 def at_work(folder: Path) -> bool:
-    """Whether the worker was at work a moment ago."""
+    """Tell whether the worker has given a heartbeat lately."""
     last = last_beat(folder)
-    return last is not None and last < _DEAD
+    return last is not None and last < _TIMEOUT

@@ -1,7 +1,7 @@
-"""desk.db: people, accounts, tables, allowances and questions, and the event of each change beside it.
+"""desk.db: persons, accounts, tables, allowances and questions, with an event for each change.
 
-Every change is one transaction that also holds its event; the journal takes the events over
-afterwards, so that it neither lacks one nor has one that did not happen.
+Every change is one transaction that also stores its event.  The journal copies the events afterwards:
+in this order a crash loses no event, and the journal has none of a change that did not happen.
 """
 
 import json
@@ -12,18 +12,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.store import transaction
 from dpinfer_desk.store.folder import Folder
 from dpinfer_desk.store.journal import Event, Journal
-from dpinfer_desk.store.regular_files import require_plain
+from dpinfer_desk.store.regular_files import require_regular_file
 from dpinfer_desk.store.roles import Person
-from dpinfer_desk.store.tables import Fingerprint, Policy, Table, table_named
+from dpinfer_desk.store.tables import Fingerprint, Policy, RegisteredTable, table_named
 from dpinfer_desk.store.tickets import (
     ASKED,
-    BOOKED,
+    BOOKED_STATE,
     FAILED,
     FREE,
     OPEN,
@@ -34,10 +34,10 @@ from dpinfer_desk.store.tickets import (
     ticket_named,
 )
 
-WHAT = "desk"
+_LABEL = "desk"  # in messages
 OTHER_QUESTION = "this key was used for another question: give a question of its own a new key"
 _VERSION = 1
-_SHORTEST = 4  # letters of an id that name a question
+_MIN_PREFIX = 4  # letters of an id that are enough to name a question
 _SCHEMA = (
     "CREATE TABLE people (name TEXT PRIMARY KEY, words TEXT NOT NULL, added TEXT NOT NULL)",
     "CREATE TABLE tables (name TEXT PRIMARY KEY, place TEXT NOT NULL, book TEXT NOT NULL, text TEXT NOT NULL, "
@@ -68,7 +68,7 @@ _TICKET = "id, tab, asker, key, question, cost, state, asked, decided, decider, 
 
 
 class Change:
-    """A change under way: SQL, and the events that go with it."""
+    """A transaction that changes desk.db: SQL statements, and the events that they amount to."""
 
     def __init__(self, connection: sqlite3.Connection, who: str, time: str) -> None:
         self.connection = connection
@@ -76,20 +76,20 @@ class Change:
         self._time = time
 
     def __call__(self, statement: str, *values: Any) -> sqlite3.Cursor:
-        """Carry out a statement."""
+        """Execute a statement."""
         return self.connection.execute(statement, values)
 
-    def event(self, what: str, **facts: Any) -> None:
-        """Write down what happened."""
+    def event(self, action: str, **facts: Any) -> None:
+        """Store the event of this change."""
         cursor = self("INSERT INTO events (body) VALUES ('')")
         number = cursor.lastrowid
         assert number is not None
-        text = Event(number, self._time, self._who, what, facts).text()
+        text = Event(number, self._time, self._who, action, facts).text()
         self("UPDATE events SET body = ? WHERE number = ?", text, number)
 
 
 class Register:
-    """desk.db with its journal; ``public`` where tables are known by what the worker publishes alone.
+    """desk.db and its journal; if ``public``, tables have the published copies of their ledgers.
 
     Guarantee [no_path_from_desk_db]: an id or a name of a table that is no plain word, whoever wrote
     it into desk.db, is refused before a path is made of it.
@@ -105,29 +105,29 @@ class Register:
 
     @property
     def _path(self) -> Path:
-        """The file, looked at each time: others write in its folder."""
-        return require_plain(self._folder.database)
+        # Checked at each access, as another user writes in the folder at any time.
+        return require_regular_file(self._folder.database)
 
     def make(self) -> None:
-        """A new file."""
+        """Make the file of a new desk."""
         self._path.touch(exist_ok=False)
-        with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=WHAT) as connection:
+        with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=_LABEL) as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
 
     def now(self) -> datetime:
-        """The time at this desk."""
+        """Return the time by the clock of the desk."""
         return self._clock()
 
     def lacking(self) -> int:
-        """How many events of the journal this file lacks: an old copy was put back if it does."""
+        """Return how many events of the journal desk.db lacks; if it lacks some, it is an old copy."""
         return max(0, self._journal.last() - self._last())
 
     def is_copy(self) -> bool:
-        """Whether this file was made by a backup, and nobody has accepted it since."""
+        """Tell whether desk.db was made by a backup and has not been accepted since."""
         with self.read() as sql:
-            (mark,) = sql("PRAGMA application_id").fetchone()
-            return bool(mark == _COPY)
+            (application,) = sql("PRAGMA application_id").fetchone()
+            return bool(application == _COPY)
 
     def _last(self) -> int:
         with self.read() as sql:
@@ -136,96 +136,99 @@ class Register:
 
     @contextmanager
     def read(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """Questions to the file, all at one moment."""
-        with transaction(self._path, "BEGIN", what=WHAT) as connection:
+        """Open a transaction that reads; it yields a function that executes a statement."""
+        with transaction(self._path, "BEGIN", what=_LABEL) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
     def write(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
-        """A change that is no event: whole or not at all, and not in the journal."""
-        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+        """Open a transaction that changes desk.db without an event in the journal."""
+        with transaction(self._path, "BEGIN IMMEDIATE", what=_LABEL) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
     def change(self, who: str, *, old_copy: bool = False) -> Iterator[Change]:
-        """A change that happens whole or not at all, and then its events in the journal; what the
-        journal could not take it takes at the next change, or when the desk is next opened.
+        """Open a transaction that changes desk.db with its events, then copy these to the journal.
 
         Guarantee [no_old_desk]: nothing is changed in a desk.db that lacks the last event of the
         journal, also if it was put back while the desk is open.
         """
         last = self._journal.last_event()
-        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+        with transaction(self._path, "BEGIN IMMEDIATE", what=_LABEL) as connection:
             if not old_copy:
                 _require_event(connection, last)
             connection.execute("PRAGMA foreign_keys = ON")
             yield Change(connection, who, self._clock().isoformat())
+        # The change is committed.  If the journal cannot take its events now, it does so at the next
+        # change, or when the desk is opened again: a fault here must not look like a failed change.
         with suppress(LedgerError):
             self.catch_up()
 
     def require_newest(self) -> None:
-        """`LedgerError` if an old desk.db was put back."""
+        """Raise `LedgerError` if an old desk.db was put back."""
         last = self._journal.last_event()
-        with transaction(self._path, "BEGIN", what=WHAT) as connection:
+        with transaction(self._path, "BEGIN", what=_LABEL) as connection:
             _require_event(connection, last)
 
     def catch_up(self) -> None:
-        """Hand the journal the events that it lacks."""
+        """Copy the events that the journal lacks."""
         last = self._journal.last()
         with self.read() as sql:
-            found = sql("SELECT body FROM events WHERE number > ? ORDER BY number", last).fetchall()
-        self._journal.take(Event.of(body) for (body,) in found)
+            rows = sql("SELECT body FROM events WHERE number > ? ORDER BY number", last).fetchall()
+        self._journal.take(Event.of(body) for (body,) in rows)
 
     def accept_old_copy(self, who: str) -> int:
-        """Go on with a copy that lacks events: they are taken over from the journal as what happened
-        once, and what they changed is not done again.  Sessions, tokens and invitations end, as those
-        that were revoked since would be good again.
+        """Go on with an old copy of desk.db, and return how many events it lacks.
+
+        The events are copied from the journal as history; their changes are not repeated.
         """
         number = self.lacking()
         known = {event.number: event.text() for event in self._journal.events()}
         first = self._last() + 1
         with self.change(who, old_copy=True) as change:
-            for place in range(first, first + number):
-                change("INSERT INTO events VALUES (?, ?)", place, known[place])
+            for missing in range(first, first + number):
+                change("INSERT INTO events VALUES (?, ?)", missing, known[missing])
+            # Some of the sessions, tokens and invitations in an old copy were revoked since, and nobody
+            # can tell which.
             for statement in (*_END_ACCESS, "PRAGMA application_id = 0"):
                 change(statement)
             change.event("an old copy of desk.db was accepted", lacks=number)
         return number
 
-    # People, tables, allowances
+    # Persons, tables, allowances
 
-    def people(self) -> list[Person]:
-        """All people, by name."""
+    def persons(self) -> list[Person]:
+        """Return all persons, by name."""
         with self.read() as sql:
             rows = sql("SELECT name, words, added FROM people ORDER BY name").fetchall()
         return [Person(*row) for row in rows]
 
-    def tables(self) -> list[Table]:
-        """All tables, by name."""
+    def tables(self) -> list[RegisteredTable]:
+        """Return all tables, by name."""
         with self.read() as sql:
             rows = sql("SELECT * FROM tables ORDER BY name").fetchall()
         return [self._table(row) for row in rows]
 
-    def table(self, name: str) -> Table:
-        """One table."""
+    def table(self, name: str) -> RegisteredTable:
+        """Return a table by its name; `InputError` if there is none."""
         with self.read() as sql:
             row = sql("SELECT * FROM tables WHERE name = ?", name).fetchone()
         if row is None:
             raise InputError(f"there is no table {name!r} at this desk: see `dpinfer desk list`")
         return self._table(row)
 
-    def _table(self, row: tuple[Any, ...]) -> Table:
-        name, place, book, text, records, approval, up_to, shared, mark, *rest = row
-        state, reason, added, seal = rest
+    def _table(self, row: tuple[Any, ...]) -> RegisteredTable:
+        name, data_path, ledger_path, schema_text, records, approval, up_to, shared, *rest = row
+        fingerprint, state, reason, added, seal = rest
         _require_names(table_named, name)
-        return Table(
+        return RegisteredTable(
             name=name,
-            place=place,
-            book=book,
-            text=text,
+            data_path=data_path,
+            ledger_path=ledger_path,
+            schema_text=schema_text,
             records=records,
             policy=Policy(approval, up_to, bool(shared)),
-            fingerprint=Fingerprint.read(mark),
+            fingerprint=Fingerprint.read(fingerprint),
             secret=self._folder.secret,
             state=state,
             reason=reason,
@@ -235,7 +238,7 @@ class Register:
         )
 
     def allowances(self, table: str) -> dict[str, tuple[float, str]]:
-        """Amount and state by person."""
+        """Return amount and state of each allowance at a table, by person."""
         with self.read() as sql:
             rows = sql(
                 "SELECT person, amount, state FROM allowances WHERE tab = ? ORDER BY person", table
@@ -245,7 +248,7 @@ class Register:
     # Questions
 
     def tickets(self, where: str = "1", *values: Any) -> list[Ticket]:
-        """Questions that fulfil a condition in SQL, in the order in which they were asked."""
+        """Return the questions that fulfil a condition in SQL, in the order in which they were asked."""
         with self.read() as sql:
             rows = sql(
                 f"SELECT {_TICKET} FROM questions WHERE {where} ORDER BY asked, rowid", *values
@@ -253,9 +256,10 @@ class Register:
         return [_ticket(row) for row in rows]
 
     def ticket(self, name: str) -> Ticket:
-        """One question, by its id, the beginning of it, or the key of its asker."""
-        found = self.tickets("id = ?", name)  # first: a key may look like an id
-        if not found and len(name) >= _SHORTEST:
+        """Return a question by its id, the beginning of it, or the key of its analyst."""
+        # The id comes first: an analyst chooses the key, and could choose the id of somebody else.
+        found = self.tickets("id = ?", name)
+        if not found and len(name) >= _MIN_PREFIX:
             found = self.tickets("substr(id, 1, ?) = ?", len(name), name)
         if not found:
             found = self.tickets("key = ?", name)
@@ -268,15 +272,17 @@ class Register:
     def add(
         self, ticket: Ticket, who: str, limits: tuple[int, int], *, again: bool = False
     ) -> tuple[Ticket, bool]:
-        """A new question, or the one that has its id already, asked anew where it has ended without
-        being paid; and whether it was asked now.  ``limits`` bound the open ones of a person and of
-        a table.  What the person has open, booked or answered is asked once more with ``again`` alone.
+        """Store a new question; return it, or the stored one of the same id, and whether it is new.
+
+        A question that ended without being paid is asked anew.  ``limits`` bound the open questions of
+        a person and of a table.  Without ``again`` the same question is not asked a second time while
+        it is open or booked, or after it was answered.
         """
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
             if row is None:
                 self._require_new(change, ticket, again)
-                _require_room(change, ticket, limits)
+                _require_below_limits(change, ticket, limits)
                 insert(change, ticket)
                 change.event(
                     "asked",
@@ -289,7 +295,7 @@ class Register:
                 return ticket, True
             if _ticket(row).state in FREE:
                 self._require_new(change, ticket, again)
-                _require_room(change, ticket, limits)
+                _require_below_limits(change, ticket, limits)
                 change("DELETE FROM questions WHERE id = ?", ticket.id)
                 insert(change, ticket)
                 change.event("asked", question=ticket.id, table=ticket.table, state=ticket.state)
@@ -300,7 +306,7 @@ class Register:
         return there, False
 
     def _require_new(self, change: Change, ticket: Ticket, again: bool) -> None:
-        """That the asker has not the same question open, booked or answered under another key."""
+        """Raise `ConflictError` if the analyst has asked the same question under another key."""
         if again:
             return
         rows = change(
@@ -309,7 +315,8 @@ class Register:
         ).fetchall()
         digest = ticket.question.digest()
         for row in rows:
-            there = _ticket(row).seen(self._clock())  # what is shown of it decides, and no more
+            # The state that is shown, not the stored one, which would tell whether the fit has ended.
+            there = _ticket(row).as_shown(self._clock())
             if there.state in ASKED and there.question.digest() == digest:
                 raise ConflictError(
                     f"the same question is {there.state} already, as {there.id[:12]}, and would be paid twice; to ask "
@@ -317,29 +324,32 @@ class Register:
                 )
 
     def move(
-        self, name: str, from_: tuple[str, ...], to: str, who: str, **fields: Any
+        self, name: str, from_: tuple[str, ...], to: str, who: str, **columns: Any
     ) -> Ticket | None:
-        """Move a question from one of some states to another; None where it is in none of them."""
-        names = ", ".join(f"{field} = ?" for field in ("state", *fields))
-        marks = ", ".join("?" for _ in from_)
+        """Move a question from one of some states to another; None if it is in none of them.
+
+        ``columns`` are set with the state, and are the facts of the event.
+        """
+        names = ", ".join(f"{column} = ?" for column in ("state", *columns))
         with self.change(who) as change:
             cursor = change(
-                f"UPDATE questions SET {names} WHERE id = ? AND state IN ({marks})",
-                *(to, *fields.values(), name, *from_),
+                f"UPDATE questions SET {names} WHERE id = ? AND state IN {_placeholders(from_)}",
+                *(to, *columns.values(), name, *from_),
             )
             if cursor.rowcount == 0:
                 return None
-            change.event(to, question=name, **fields)
+            change.event(to, question=name, **columns)
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", name).fetchone()
         return _ticket(row)
 
     def settle(self, name: str, outcome: str) -> None:
-        """Write down the outcome of a question that was booked; after its slot there is one alone,
-        lost.  It is no event yet: the journal has it when it is shown.
+        """Store the outcome of a question that was booked; after its answer time that is "lost".
+
+        It is no event yet: in the journal it would be public before the answer time.
         """
         with self.write() as sql:
             row = sql(
-                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", name, BOOKED
+                f"SELECT {_TICKET} FROM questions WHERE id = ? AND state = ?", name, BOOKED_STATE
             ).fetchone()
             if row is None:
                 return
@@ -350,42 +360,41 @@ class Register:
                 *(outcome if in_time else FAILED, name),
             )
 
-    def found_paid(self, name: str, entry: Entry, outcome: str, slot: float) -> None:
-        """A question that desk.db has as unpaid, and the ledger as booked: the ledger decides.
-        ``slot`` is for one that has none.
+    def mark_paid(self, name: str, entry: Entry, outcome: str, response_time: float) -> None:
+        """Mark a question as paid that has an entry in the ledger, which decides, and not in desk.db.
+
+        ``response_time`` is for a question that has none.
         """
-        marks = ", ".join("?" for _ in PAID)
         with self.change("worker") as change:
             change(
                 "UPDATE questions SET state = ?, booked = ?, release = ?, slot = coalesce(slot, ?) "
-                f"WHERE id = ? AND state NOT IN ({marks})",
-                *(outcome, entry.time, entry.release, slot, name, *PAID),
+                f"WHERE id = ? AND state NOT IN {_placeholders(PAID)}",
+                *(outcome, entry.time, entry.release, response_time, name, *PAID),
             )
-            change.event(BOOKED, question=name, booked=entry.time, release=entry.release)
+            change.event(BOOKED_STATE, question=name, booked=entry.time, release=entry.release)
 
-    def paid(self, book: str) -> list[str]:
-        """The questions that were paid from a ledger, whatever the ledger says now."""
-        marks = ", ".join("?" for _ in PAID)
+    def paid(self, ledger_path: str) -> list[str]:
+        """Return the questions that desk.db knows as paid from a ledger, whatever the ledger says."""
         with self.read() as sql:
             rows = sql(
                 "SELECT id FROM questions JOIN tables ON tables.name = questions.tab "
-                f"WHERE tables.book = ? AND questions.state IN ({marks})",
-                *(book, *PAID),
+                f"WHERE tables.book = ? AND questions.state IN {_placeholders(PAID)}",
+                *(ledger_path, *PAID),
             ).fetchall()
         return [name for (name,) in rows]
 
     def show(self, name: str, state: str) -> None:
-        """The slot of a question has ended: its outcome is public, and an event."""
+        """Make the outcome of a question public, at its answer time, with an event."""
         self.move(name, tuple(SETTLED), state, "worker")
 
-    def set_slot(self, table: str, digest: str, seconds: float) -> None:
-        """Write down the slot of a question, by its digest."""
+    def set_response_time(self, table: str, digest: str, seconds: float) -> None:
+        """Store the response time of a question at a table, by its digest."""
         with self.change("worker") as change:
             change("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)", table, digest, seconds)
             change.event("slot", table=table, digest=digest, seconds=seconds)
 
-    def slot(self, table: str, digest: str) -> float | None:
-        """The seconds that a question takes at a table, where that is known."""
+    def response_time(self, table: str, digest: str) -> float | None:
+        """Return the response time of a question at a table in seconds; None if it is not known yet."""
         with self.read() as sql:
             row = sql(
                 "SELECT seconds FROM slots WHERE tab = ? AND digest = ?", table, digest
@@ -394,7 +403,7 @@ class Register:
 
 
 def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> None:
-    """That the last event of the journal is in desk.db, word for word."""
+    """Raise `LedgerError` unless the last event of the journal is in desk.db, word for word."""
     number, text = last
     row = connection.execute("SELECT body FROM events WHERE number = ?", (number,)).fetchone()
     if number and (row is None or row[0] != text):
@@ -405,19 +414,19 @@ def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> Non
 
 
 def mark_as_copy(path: Path) -> None:
-    """Make a copy of desk.db say that it is one, and end sessions, tokens and invitations in it."""
-    with transaction(path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+    """Mark a copy of desk.db as a backup, and end the sessions, tokens and invitations in it."""
+    with transaction(path, "BEGIN IMMEDIATE", what=_LABEL) as connection:
         for statement in (*_END_ACCESS, f"PRAGMA application_id = {_COPY}"):
             connection.execute(statement)
 
 
-def insert_table(change: Change, table: Table) -> None:
-    """Write a table down."""
+def insert_table(change: Change, table: RegisteredTable) -> None:
+    """Store a new table."""
     values = {
         "name": table.name,
-        "place": table.place,
-        "book": table.book,
-        "text": table.text,
+        "place": table.data_path,
+        "book": table.ledger_path,
+        "text": table.schema_text,
         "records": table.records,
         "approval": table.policy.approval,
         "up_to": table.policy.up_to,
@@ -432,7 +441,7 @@ def insert_table(change: Change, table: Table) -> None:
 
 
 def insert(change: Change, ticket: Ticket) -> None:
-    """Write a question down."""
+    """Store a question, with all its columns."""
     values = {
         "id": ticket.id,
         "tab": ticket.table,
@@ -445,21 +454,24 @@ def insert(change: Change, ticket: Ticket) -> None:
         "decided": ticket.decided,
         "decider": ticket.decider,
         "reason": ticket.reason,
-        "slot": ticket.slot,
-        "booked": ticket.booked,
+        "slot": ticket.response_time,
+        "booked": ticket.booking_time,
         "release": ticket.release,
     }
     _insert(change, "questions", values)
 
 
 def _insert(change: Change, into: str, values: dict[str, Any]) -> None:
-    marks = ", ".join(f":{name}" for name in values)
-    change.connection.execute(f"INSERT INTO {into} ({', '.join(values)}) VALUES ({marks})", values)
+    named = ", ".join(f":{name}" for name in values)
+    change.connection.execute(f"INSERT INTO {into} ({', '.join(values)}) VALUES ({named})", values)
 
 
-def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> None:
-    marks = ", ".join("?" for _ in OPEN)
-    count = f"SELECT count(*) FROM questions WHERE tab = ? AND state IN ({marks})"
+def _placeholders(values: tuple[str, ...]) -> str:
+    return f"({', '.join('?' for _ in values)})"
+
+
+def _require_below_limits(change: Change, ticket: Ticket, limits: tuple[int, int]) -> None:
+    count = f"SELECT count(*) FROM questions WHERE tab = ? AND state IN {_placeholders(OPEN)}"
     (of_person,) = change(f"{count} AND asker = ?", ticket.table, *OPEN, ticket.by).fetchone()
     (of_table,) = change(count, ticket.table, *OPEN).fetchone()
     if of_person >= limits[0]:
@@ -473,12 +485,12 @@ def _require_room(change: Change, ticket: Ticket, limits: tuple[int, int]) -> No
 
 
 def _ticket(row: tuple[Any, ...]) -> Ticket:
-    """A question from its row; its id and its table become paths, and desk.db is written by others."""
+    # Id and table become parts of paths, and the process with the network can write anything into desk.db.
     name, table, by, key, question, *rest = row
     _require_names(ticket_named, name)
     _require_names(table_named, table)
     try:
-        asked = Question(**json.loads(question))
+        asked = AnalystQuestion(**json.loads(question))
     except (ValueError, TypeError):
         raise LedgerError(
             f"the question {name} cannot be read by this version of dpinfer"

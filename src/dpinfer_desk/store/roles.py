@@ -1,4 +1,4 @@
-"""People at a desk: which role each has, and what each may spend of a table."""
+"""Persons at a desk: their roles, and their allowances at tables."""
 
 from dataclasses import dataclass
 from reprlib import repr as short
@@ -12,20 +12,20 @@ ACTIVE = "active"
 PAUSED = "paused"
 REVOKED = "revoked"
 STATES = (ACTIVE, PAUSED, REVOKED)
-"""Of an analyst at a table.  Who is not active asks nothing, and nothing of his is booked."""
+"""States of an analyst at a table: one who is not active cannot ask, and none of his questions is booked."""
 
 STEWARD = "steward"
 ANALYST = "analyst"
 AUDITOR = "auditor"
 ROLES = (STEWARD, ANALYST, AUDITOR)
-"""Of an account: who gives allowances and decides, who asks, who reads everything and does nothing."""
+"""Roles of an account: a steward gives allowances and decides, an analyst asks, an auditor reads everything."""
 
-_LONGEST = 100
+_MAX_LENGTH = 100
 
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who asks.  ``name`` is what entries of ledgers say; ``words`` is for the steward."""
+    """A person: ``name`` is recorded in ledgers, ``words`` (full name, department) only stewards see."""
 
     name: str
     words: str
@@ -34,9 +34,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Analyst:
-    """A person at a table: the allowance, what was spent of it and what is left, in the terms that
-    the table counts, ρ or ε.
-    """
+    """A person with an allowance at a table: ``amount`` and ``spent`` are ρ, or ε at a pure total."""
 
     table: str
     person: str
@@ -46,26 +44,26 @@ class Analyst:
 
     @property
     def left(self) -> float:
-        """What is left of the allowance; the total may have less."""
+        """Return what is left of the allowance; of the total less may be left."""
         return max(0.0, self.amount - self.spent)
 
 
 def person_named(name: str) -> str:
-    """A name that may be written into a ledger."""
+    """Return the name of a person if it may be recorded in a ledger."""
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise InputError(f"the name of a person is a text in one line, not {short(name)}")
-    if len(name) > _LONGEST:
-        raise InputError(f"the name of a person has at most {_LONGEST} characters: shorten it")
+    if len(name) > _MAX_LENGTH:
+        raise InputError(f"the name of a person has at most {_MAX_LENGTH} characters: shorten it")
     return name.strip()
 
 
 def role_named(role: str) -> str:
-    """A role that there is."""
+    """Return a role if it exists."""
     if role not in ROLES:
         raise InputError(f"a role is {', '.join(ROLES)}, not {short(role)}")
     return role
 
 
 def allowance_of(total: Total, amount: float) -> Allowance:
-    """An amount as the ledger judges it."""
+    """Return an allowance in the measure that the total is counted in."""
     return PureDP(amount) if isinstance(total, PureDP) else ZCDP(amount)

@@ -1,4 +1,4 @@
-"""A table as it is registered: what is public about it, where it is, who decides, and its fingerprint."""
+"""Registered tables: schema, paths of data and ledger, policy, fingerprint and seal."""
 
 import hashlib
 import hmac
@@ -19,7 +19,7 @@ EACH = "each"
 ABOVE = "above"
 NONE = "none"
 APPROVALS = (EACH, ABOVE, NONE)
-"""Which questions wait for the steward: each, those that cost more than an amount, none."""
+"""The questions that need an approval: each, those that cost more than an amount, or none."""
 
 OPEN = "open"
 PAUSED = "paused"
@@ -33,11 +33,11 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 
 @dataclass(frozen=True)
 class Policy:
-    """Who decides, and who reads.
+    """The questions that need an approval, and the analysts who read an answer.
 
-    ``approval`` is "each", "above" or "none"; ``up_to`` is the cost, in the terms of allowances, up
-    to which no approval is needed where it is "above".  With ``shared`` every analyst of the table
-    reads all answers.
+    ``approval`` is "each", "above" or "none"; with "above" a question needs one if it costs more than
+    ``up_to``, in the measure of allowances.  With ``shared`` every analyst of the table reads all
+    answers.
     """
 
     approval: str = EACH
@@ -51,28 +51,28 @@ class Policy:
             raise InputError("the cost up to which no approval is needed is 0 or a number above")
 
     def waits(self, cost: float) -> bool:
-        """Whether a question of this cost waits for the steward."""
+        """Tell whether a question of this cost waits for an approval."""
         if self.approval == ABOVE:
             return cost > self.up_to
         return self.approval == EACH
 
 
 @dataclass(frozen=True)
-class Table:
+class RegisteredTable:
     """A registered table.
 
-    ``place`` and ``book`` are the absolute paths of the data and of the ledger, ``text`` is the
-    schema as it was registered.  ``records`` is the number of records or units where it is public,
-    or a public guess for forecasts where it is private and somebody gave one.  ``secret`` is the
-    file with the key of the fingerprint.  ``state`` is "open" or "paused", ``reason`` says why.
-    ``seal`` covers what was registered.  ``published`` is the file that stands in for data and ledger
-    where neither may be read; None where they are.
+    ``data_path`` and ``ledger_path`` are absolute, ``schema_text`` is the schema as it was registered.
+    ``records`` is the number of records or units if it is public, or a public guess for forecasts if
+    it is private and somebody gave one.  ``secret`` is the file with the key of fingerprint and seal.
+    ``state`` is "open" or "paused", ``reason`` says why.  ``seal`` is an HMAC of all that was
+    registered.  ``published`` is the copy of the ledger that stands in for ledger and data in a
+    process that may read neither; None in one that may.
     """
 
     name: str
-    place: str
-    book: str
-    text: str
+    data_path: str
+    ledger_path: str
+    schema_text: str
     records: int | None
     policy: Policy
     fingerprint: "Fingerprint"
@@ -85,32 +85,32 @@ class Table:
 
     @property
     def schema(self) -> Schema:
-        """What is public about the columns."""
-        return Schema.parse(self.text)
+        return Schema.parse(self.schema_text)
 
     @property
     def title(self) -> str:
-        """What the data are."""
         return self.schema.title or self.name
 
-    def sealed(self) -> "Table":
-        """The same with the seal of what is registered now."""
+    def sealed(self) -> "RegisteredTable":
+        """Return the table with a new seal, of the values that it has now."""
         return replace(self, seal=self._seal())
 
     def _seal(self) -> str:
-        registered = [self.name, self.place, self.book, self.text, self.records]
+        # Everything that decides which data are read, how, and which total pays for it.  State and
+        # policy are not sealed, as stewards change them in the process with the network.
+        registered = [self.name, self.data_path, self.ledger_path, self.schema_text, self.records]
         content = json.dumps([*registered, self.fingerprint.text()])
-        return _mark(_key(self.secret), content.encode())
+        return _hmac(_key(self.secret), content.encode())
 
     def is_sealed(self) -> bool:
-        """Whether this is what was registered by somebody who has the secret of the desk."""
+        """Tell whether the seal was made with the secret of the desk, for just these values."""
         try:
             return hmac.compare_digest(str(self.seal).encode(), self._seal().encode())
         except (InputError, TypeError):  # no secret, or a row of other types
             return False
 
     def ledger(self) -> Ledger:
-        """The only truth about what was spent; a copy to read where ``published`` stands in for it.
+        """Open the ledger, which alone decides what was spent, or the published copy of it.
 
         Guarantee [sealed_tables]: the ledger and the data of a table are those that were registered
         by somebody who has the secret of the desk: whoever can write into desk.db alone can put no
@@ -122,20 +122,20 @@ class Table:
             _key(self.secret)
             if not self.is_sealed():
                 raise LedgerError(UNSEALED)
-            return Ledger.open(self.book)
+            return Ledger.open(self.ledger_path)
         except InputError as fault:  # the secret is gone
             raise LedgerError(str(fault)) from None
         except LedgerError as fault:
-            raise LedgerError(self.public(str(fault))) from None
+            raise LedgerError(self.without_folders(str(fault))) from None
 
-    def public(self, text: str) -> str:
-        """A text for analysts, who are not told where the files are."""
-        for path in (self.place, self.book):
+    def without_folders(self, text: str) -> str:
+        """Return a text for analysts, who must not learn in which folders the files are."""
+        for path in (self.data_path, self.ledger_path):
             text = text.replace(f"{Path(path).parent}{os.sep}", "")
         return text
 
     def changed(self) -> str:
-        """What is no longer as it was registered, from sizes and times alone; empty if nothing is.
+        """Return how the table differs from the registered one, by sizes and times; empty if not at all.
 
         Guarantee [registered_table]: a fit at a desk reads the files that were registered; where one
         has another size, time or inode, nothing is booked and the table pauses.
@@ -146,28 +146,28 @@ class Table:
             key = _key(self.secret)
             if not self.is_sealed():
                 return UNSEALED
-            found = _looks(Path(self.place), key)
+            metadata = _metadata(Path(self.data_path), key)
         except (InputError, OSError):
             return "the files of the table cannot be found"
-        if found != self.fingerprint.looks:
+        if metadata != self.fingerprint.metadata:
             return "the files of the table were changed since it was registered"
         return ""
 
     def altered(self) -> str:
-        """The same, from the bytes of the files: it takes its time."""
+        """Return how the table differs from the registered one, by its bytes, which are all read."""
         if self.published is not None:
             return "its bytes are compared where the data are, by `dpinfer desk verify --thorough`"
         try:
-            found = Fingerprint.of(Path(self.place), self.secret)
+            fingerprint = Fingerprint.of(Path(self.data_path), self.secret)
         except (InputError, OSError):
             return "the files of the table cannot be found"
-        if found.bytes != self.fingerprint.bytes:
-            return "the bytes of the table are others than those that were registered"
+        if fingerprint.bytes != self.fingerprint.bytes:
+            return "the bytes of the table differ from those that were registered"
         return ""
 
 
 def table_named(name: str) -> str:
-    """A name that may stand in addresses and on command lines."""
+    """Return the name of a table if it may be part of an address and of a path."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
             f"the name of a table has small letters, digits, '.', '_' and '-', at most 60, not {short(name)}"
@@ -177,37 +177,37 @@ def table_named(name: str) -> str:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What the files of a table are compared by: keyed hashes of their names, sizes, times and inodes
-    together (``looks``), and of the path and of the bytes of each.
+    """Keyed hashes of the files of a table: one of all names, sizes, times and inodes (``metadata``),
+    and for each file one of its path and one of its bytes.
 
     Guarantee [fingerprints_tell_nothing]: they are HMACs with a secret of the desk, so whoever has
     the journal or desk.db cannot try out guesses of the records, or of their number.
     """
 
-    looks: str
+    metadata: str
     paths: tuple[str, ...]
     bytes: tuple[str, ...]
 
     @classmethod
     def of(cls, path: Path, secret: Path) -> "Fingerprint":
-        """Those of the files as they are."""
+        """Return the fingerprint of the files as they are now."""
         key = _key(secret)
         members = [member.path for member in members_of(path)]
-        paths = tuple(_mark(key, str(member).encode()) for member in members)
-        return cls(_looks(path, key), paths, tuple(_bytes(member, key) for member in members))
+        paths = tuple(_hmac(key, str(member).encode()) for member in members)
+        return cls(_metadata(path, key), paths, tuple(_bytes(member, key) for member in members))
 
     @classmethod
     def read(cls, text: str) -> "Fingerprint":
-        """The inverse of `text`."""
-        looks, paths, content = json.loads(text)
-        return cls(looks, tuple(paths), tuple(content))
+        """Parse a fingerprint; the inverse of `text`."""
+        metadata, paths, content = json.loads(text)
+        return cls(metadata, tuple(paths), tuple(content))
 
     def text(self) -> str:
-        """As it is stored."""
-        return json.dumps([self.looks, self.paths, self.bytes])
+        """Return the fingerprint as it is stored."""
+        return json.dumps([self.metadata, self.paths, self.bytes])
 
     def shares(self, other: "Fingerprint") -> bool:
-        """Whether a file is in both, by its path or by its bytes."""
+        """Tell whether two tables have a file in common, by its path or by its bytes."""
         return bool({*self.paths, *self.bytes} & {*other.paths, *other.bytes})
 
 
@@ -220,16 +220,16 @@ def _key(secret: Path) -> bytes:
         ) from None
 
 
-def _mark(key: bytes, content: bytes) -> str:
+def _hmac(key: bytes, content: bytes) -> str:
     return hmac.digest(key, content, "sha256").hex()
 
 
-def _looks(path: Path, key: bytes) -> str:
-    looks: list[list[str | int]] = []
+def _metadata(path: Path, key: bytes) -> str:
+    metadata: list[list[str | int]] = []
     for member in members_of(path):
         facts = member.path.stat()
-        looks.append([str(member.path), facts.st_size, facts.st_mtime_ns, facts.st_ino])
-    return _mark(key, json.dumps(looks).encode())
+        metadata.append([str(member.path), facts.st_size, facts.st_mtime_ns, facts.st_ino])
+    return _hmac(key, json.dumps(metadata).encode())
 
 
 def _bytes(path: Path, key: bytes) -> str:

@@ -1,12 +1,12 @@
-"""A question at a desk: its states, its times, and what may be shown of it when.
+"""A question at a desk: its states, its times, and the state that may be shown at a time.
 
-    waiting ── approve ──▶ queued ── claim ──▶ claimed ── book ──▶ booked ──▶ kept ─── slot ends ──▶ answered
+    waiting ── approve ──▶ queued ── claim ──▶ claimed ── book ──▶ booked ──▶ kept ─── answer time ──▶ answered
        │ decline   │ withdraw │ withdraw          │ ledger says no     │ overrun, kill, fault
        ▼           ▼          ▼                   ▼                    ▼
-    declined    withdrawn  withdrawn (free)    refused (free)        failed ── slot ends ──▶ lost (paid)
+    declined    withdrawn  withdrawn (free)    refused (free)        failed ── answer time ──▶ lost (paid)
 
 After booking there are two outcomes, at a public time: the result, or `NO_ANSWER`.  "kept" and "failed"
-are written down and shown to nobody: until the slot ends the question is "booked".
+are stored and shown to nobody: until its answer time the question is "booked".
 """
 
 import re
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import InputError, LedgerError
 
 WAITING = "waiting"
 QUEUED = "queued"
 CLAIMED = "claimed"
-BOOKED = "booked"
+BOOKED_STATE = "booked"
 KEPT = "kept"
 FAILED = "failed"
 ANSWERED = "answered"
@@ -30,110 +30,112 @@ WITHDRAWN = "withdrawn"
 REFUSED = "refused"
 
 OPEN = (WAITING, QUEUED, CLAIMED)
-"""Nothing is spent yet."""
-RUNNING = (CLAIMED, BOOKED)
-"""A process is at work, or was when everything stopped."""
+"""Nothing has been spent."""
+RUNNING = (CLAIMED, BOOKED_STATE)
+"""A process works on the question, or did when the machine stopped."""
 SETTLED = {KEPT: ANSWERED, FAILED: LOST_STATE}
-"""The outcome is there and is not shown before the slot ends; and what it is called then."""
-SHOWN = {BOOKED: LOST_STATE, **SETTLED}
-"""What a state is called when the slot has ended."""
+"""Stored outcomes, each with the state that is shown from the answer time on."""
+SHOWN = {BOOKED_STATE: LOST_STATE, **SETTLED}
+"""The states that are shown from the answer time on: a question without an outcome by then is lost."""
 MARGIN = 0.1
-"""The part of a slot at its end in which no fit runs any more: the outcome is there when it ends."""
-_LARGEST_MARGIN = 1.0  # seconds
+"""The last part of a response time, in which no fit runs, so that the outcome is stored in time."""
+_MAX_MARGIN = 1.0  # seconds
 _ID = re.compile(r"[0-9a-f]{32}")
-PAID = (BOOKED, *SETTLED, *SETTLED.values())
-"""The ledger has the entry."""
-ASKED = (*OPEN, BOOKED, ANSWERED)
-"""As it is shown: it is paid for, or will be."""
+PAID = (BOOKED_STATE, *SETTLED, *SETTLED.values())
+"""The ledger has an entry of the question."""
+ASKED = (*OPEN, BOOKED_STATE, ANSWERED)
+"""Shown states of a question that is paid for, or will be."""
 FREE = (DECLINED, WITHDRAWN, REFUSED)
-"""It has ended and nothing was spent."""
+"""Nothing was spent, and nothing will be."""
 ENDED = (ANSWERED, LOST_STATE, *FREE)
-"""Nothing happens any more."""
+"""Nothing changes any more."""
 
 
 class ConflictError(InputError):
-    """What is asked for is right as such, and cannot be done as things stand."""
+    """A request is valid, but the state of the desk does not permit it now."""
 
 
 class RefusedError(LedgerError):
-    """Total or allowance do not pay for a question, or nothing is booked for its asker now; the text
-    is for analysts.
+    """Total or allowance do not pay for a question, or its analyst may not ask now.
+
+    The message is for analysts.
     """
 
 
 @dataclass(frozen=True)
 class Ticket:
-    """A question at a desk.
+    """A question at a desk, as one row of desk.db.
 
-    ``id`` names it, also in the ledger; ``key`` is the asker's own, so that sending twice is asking
-    once.  ``cost`` is in the terms of allowances.  ``asked`` and ``decided`` are times (UTC, ISO),
-    ``decider`` and ``reason`` go with a decision or a refusal.  ``booked`` is the time in the
-    ledger, ``slot`` the seconds from there to the answer, ``release`` the id of the entry.
+    ``id`` names it, also in the ledger; ``key`` is the analyst's own name of it, so that sending it
+    twice is asking once.  ``cost`` is in the measure of allowances.  ``asked`` and ``decided`` are
+    times (UTC, ISO), ``decider`` and ``reason`` belong to a decision or a refusal.  ``booking_time``
+    is that of the entry in the ledger, ``response_time`` the seconds from there to the answer, and
+    ``release`` the id of the entry.
     """
 
     id: str
     table: str
     by: str
     key: str
-    question: Question
+    question: AnalystQuestion
     cost: float
     state: str
     asked: str
     decided: str = ""
     decider: str = ""
     reason: str = ""
-    slot: float | None = None
-    booked: str = ""
+    response_time: float | None = None
+    booking_time: str = ""
     release: str = ""
 
     @property
     def due(self) -> datetime | None:
-        """When the outcome is shown; None before the booking."""
-        if not self.booked or self.slot is None:
+        """Return the answer time, when the outcome is shown; None before the booking."""
+        if not self.booking_time or self.response_time is None:
             return None
-        return datetime.fromisoformat(self.booked) + timedelta(seconds=self.slot)
+        return datetime.fromisoformat(self.booking_time) + timedelta(seconds=self.response_time)
 
     @property
-    def ends(self) -> datetime | None:
-        """When its process is ended: a margin before the slot ends; None before the booking."""
+    def deadline(self) -> datetime | None:
+        """Return the time at which its process is killed, a margin before the answer time."""
         due = self.due
-        if due is None or self.slot is None:
+        if due is None or self.response_time is None:
             return None
-        return due - timedelta(seconds=min(MARGIN * self.slot, _LARGEST_MARGIN))
+        return due - timedelta(seconds=min(MARGIN * self.response_time, _MAX_MARGIN))
 
-    def seen(self, now: datetime) -> "Ticket":
-        """What may be shown of it: the outcome appears when the slot ends, not before and not later.
-        What has none by then is lost, and stays so: `Register.settle` keeps nothing after its slot.
+    def as_shown(self, now: datetime) -> "Ticket":
+        """Return the question as it may be shown: its outcome appears at the answer time, not before.
 
-        Guarantee [public_answer_times]: between booking and the end of the slot nothing that is
-        shown depends on whether, when or how the fit ended; and nothing changes after it.
+        A question without an outcome by then is lost, and stays so: `Register.settle` stores none later.
+
+        Guarantee [public_answer_times]: between booking and the answer time nothing that is shown
+        depends on whether, when or how the fit ended; and nothing changes after it.
         """
         if self.state not in PAID or self.due is None:
             return self
         if now < self.due:
-            return replace(self, state=BOOKED)
+            return replace(self, state=BOOKED_STATE)
         return replace(self, state=SHOWN.get(self.state, self.state))
 
     @property
     def ended(self) -> bool:
-        """Whether nothing happens to it any more."""
         return self.state in ENDED
 
 
 def ticket_named(ident: str) -> str:
-    """An id that may be the name of a file."""
+    """Return the id of a question if it may be the name of a file."""
     if not isinstance(ident, str) or not _ID.fullmatch(ident):
         raise InputError("the id of a question is 32 digits and letters from a to f")
     return ident
 
 
 def stored_as(shown: Sequence[str]) -> tuple[str, ...]:
-    """The states that are written down where one of these is shown, and perhaps some more."""
+    """Return the stored states of which some may be shown as one of these."""
     if any(state in PAID for state in shown):
         return (*shown, *PAID)
     return tuple(shown)
 
 
 def now() -> datetime:
-    """The time, as it is written down."""
+    """Return the time in UTC, as it is stored."""
     return datetime.now(UTC)

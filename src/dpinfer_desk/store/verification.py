@@ -1,4 +1,4 @@
-"""Whether journal, questions, ledgers and results of a desk fit together: for an auditor, offline."""
+"""The check that journal, questions, ledgers and results of a desk are consistent, for an auditor."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from dpinfer_desk.store import tickets
 from dpinfer_desk.store.folder import Folder
 from dpinfer_desk.store.journal import Journal
 from dpinfer_desk.store.register import Register
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import Ticket
 
 _HAS_RESULT = (tickets.KEPT, tickets.ANSWERED)
 
 
-def whole_result(folder: Folder, ident: str, release: str) -> FitResult | None:
-    """The result of a question, if it is whole and names the release that was booked for it."""
+def valid_result(folder: Folder, ident: str, release: str) -> FitResult | None:
+    """Load the result of a question; None if it is damaged or not of the release that was booked."""
     path = folder.result(ident)
     try:
         result = FitResult.load(path)
@@ -28,7 +28,7 @@ def whole_result(folder: Folder, ident: str, release: str) -> FitResult | None:
 def faults_of(
     register: Register, journal: Journal, folder: Folder, *, thorough: bool = False
 ) -> Iterator[str]:
-    """What is wrong, in sentences."""
+    """Yield each inconsistency as a sentence."""
     broken = journal.verify()
     if broken:
         yield f"the journal: {broken}"
@@ -36,10 +36,10 @@ def faults_of(
     if register.lacking():
         yield f"desk.db lacks {register.lacking()} events that are in the journal"
     yield from _events_that_differ(register, journal)
-    found = {ticket.id: ticket for ticket in register.tickets()}
+    known = {ticket.id: ticket for ticket in register.tickets()}
     for table in register.tables():
-        yield from _of_table(table, found, folder, thorough)
-    yield from _strangers(found, folder)
+        yield from _faults_of_table(table, known, folder, thorough)
+    yield from _unknown_results(known, folder)
 
 
 def _events_that_differ(register: Register, journal: Journal) -> Iterator[str]:
@@ -47,23 +47,23 @@ def _events_that_differ(register: Register, journal: Journal) -> Iterator[str]:
         texts = dict(sql("SELECT number, body FROM events").fetchall())
     for event in journal.events():
         if event.number in texts and texts[event.number] != event.text():
-            yield f"event {event.number} of desk.db is another one than in the journal"
+            yield f"event {event.number} of desk.db differs from the one in the journal"
 
 
-def _of_table(
-    table: Table, found: dict[str, Ticket], folder: Folder, thorough: bool
+def _faults_of_table(
+    table: RegisteredTable, known: dict[str, Ticket], folder: Folder, thorough: bool
 ) -> Iterator[str]:
     try:
         ledger = table.ledger()
-        booked = {entry.request: entry for entry in ledger.entries() if entry.request}
+        entries = {entry.request: entry for entry in ledger.entries() if entry.request}
     except (LedgerError, InputError) as fault:
         yield f"the ledger of {table.name}: {fault}"
         return
-    own = [ticket for ticket in found.values() if ticket.table == table.name]
+    own = [ticket for ticket in known.values() if ticket.table == table.name]
     for ticket in own:
-        yield from _of_ticket(ticket, booked.get(ticket.id), folder)
-    for request in booked:
-        if folder.owns(request) and request not in found:
+        yield from _faults_of_ticket(ticket, entries.get(ticket.id), folder)
+    for request in entries:
+        if folder.owns(request) and request not in known:
             yield (
                 f"the ledger of {table.name} has an entry of the question {request[:12]}, which desk.db does not know: "
                 "`dpinfer desk run` takes it up"
@@ -75,7 +75,7 @@ def _of_table(
         yield f"{table.name}: {table.altered()}"
 
 
-def _of_ticket(ticket: Ticket, entry: Entry | None, folder: Folder) -> Iterator[str]:
+def _faults_of_ticket(ticket: Ticket, entry: Entry | None, folder: Folder) -> Iterator[str]:
     name = f"the question {ticket.id[:12]}"
     if ticket.state in tickets.PAID and entry is None:
         yield f"{name} is {ticket.state} and the ledger has no entry of it"
@@ -85,7 +85,7 @@ def _of_ticket(ticket: Ticket, entry: Entry | None, folder: Folder) -> Iterator[
     if there and entry is None:
         yield f"{name} has a result without an entry in the ledger"
     if entry is not None and ticket.state in _HAS_RESULT:
-        result = whole_result(folder, ticket.id, entry.release)
+        result = valid_result(folder, ticket.id, entry.release)
         if result is None:
             yield f"the result of {name} is missing, damaged, or names another release"
         elif result.privacy.events != entry.events:
@@ -95,7 +95,7 @@ def _of_ticket(ticket: Ticket, entry: Entry | None, folder: Folder) -> Iterator[
 _MAY_BE_PAID = (tickets.CLAIMED, *tickets.PAID)  # claimed: booked a moment ago
 
 
-def _strangers(found: dict[str, Ticket], folder: Folder) -> Iterator[str]:
-    for place in sorted(folder.results.iterdir()):
-        if place.name not in found:
-            yield f"results/{place.name} belongs to no question that desk.db knows"
+def _unknown_results(known: dict[str, Ticket], folder: Folder) -> Iterator[str]:
+    for path in sorted(folder.results.iterdir()):
+        if path.name not in known:
+            yield f"results/{path.name} belongs to no question that desk.db knows"

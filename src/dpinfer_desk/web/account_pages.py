@@ -143,7 +143,7 @@ def open_account(visit: Visit) -> Answer:
     _require_somebody_else(visit, name)
     if role not in ROLES:
         raise InputError(f"a role is {', '.join(ROLES)}: choose one of them")
-    if name not in {person.name for person in visit.desk.people()}:
+    if name not in {person.name for person in visit.desk.persons()}:
         name = visit.desk.add_person(name, visit.fields.text("words")).name
     visit.accounts.open(name, role, visit.signed.person)
     if any(one.person == name and one.has_password for one in visit.accounts.all()):
@@ -172,7 +172,7 @@ def _require_somebody_else(visit: Visit, name: str) -> None:
 
 
 def _accounts(visit: Visit, invited: str = "", invitation: str = "") -> Page:
-    words = {person.name: person.words for person in visit.desk.people()}
+    words = {person.name: person.words for person in visit.desk.persons()}
     parts: dict[str, Any] = {
         "accounts": visit.accounts.all(),
         "words": words,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from dpinfer.asking.allowed import SECTIONS, Question, question_schema
+from dpinfer.asking.questions import SECTIONS, AnalystQuestion, question_schema
 from dpinfer.asking.rules import Rule, one_of
 from dpinfer.asking.spec import RULES
 from dpinfer.errors import InputError
@@ -17,13 +17,13 @@ from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.schema.formula import parse
 from dpinfer.views import report as documents
-from dpinfer_desk.desk import told as state_in_words
-from dpinfer_desk.permissions import NowhereError
+from dpinfer_desk.desk import state_message
+from dpinfer_desk.permissions import NotFoundError
 from dpinfer_desk.store import roles, tickets
 from dpinfer_desk.store.accounts import ASK, LONGEST, READ, SCOPES
 from dpinfer_desk.store.register import OTHER_QUESTION
 from dpinfer_desk.store.roles import ANALYST, AUDITOR, ROLES, STEWARD
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import ConflictError, Ticket
 from dpinfer_desk.web.api_forms import (
     SHOWN_STATES,
@@ -48,7 +48,7 @@ from dpinfer_desk.web.calls import (
     Reply,
     told,
 )
-from dpinfer_desk.worker.forecasts import MOST_BUDGETS
+from dpinfer_desk.worker.forecasts import MAX_BUDGETS
 
 OPERATIONS: list[Operation] = []
 """All of them, in the order of the document."""
@@ -73,11 +73,11 @@ BODIES: dict[str, Body] = {
         {
             **_QUESTION,
             "amounts": Rule(
-                f"1 to {MOST_BUDGETS} numbers above 0: budgets of the kind that the question has",
+                f"1 to {MAX_BUDGETS} numbers above 0: budgets of the kind that the question has",
                 {
                     "type": "array",
                     "minItems": 1,
-                    "maxItems": MOST_BUDGETS,
+                    "maxItems": MAX_BUDGETS,
                     "items": dict(_NUMBER.schema),
                 },
             ),
@@ -209,8 +209,8 @@ def set_access(call: Call) -> Reply:
     """Give somebody an allowance at a table, or make him active, paused or revoked there, at once."""
     table = _table(call)
     person = call.names["analyst"]
-    if not any(one.name == person for one in call.desk.people()):
-        raise NowhereError
+    if not any(one.name == person for one in call.desk.persons()):
+        raise NotFoundError
     if not {"amount", "state"} & set(call.body):
         raise InputError("nothing is to be changed: send amount, state or both")
     known = person in call.desk.register.allowances(table.name)
@@ -232,7 +232,7 @@ def check_question(call: Call) -> Reply:
     """What asking would mean: coefficients, cost, advice, and whether it would be paid.  Nothing is
     booked.
     """
-    found = call.desk.check(_table(call).name, Question.of(call.body), call.signed.person)
+    found = call.desk.check(_table(call).name, AnalystQuestion.of(call.body), call.signed.person)
     return told(check_form(found))
 
 
@@ -257,7 +257,7 @@ def ask_forecast(call: Call) -> Reply:
         raise InputError("amounts and half_width are two questions: send one of them")
     if coefficient is not None and half_width is None:
         raise InputError("coefficient goes with half_width: send both, or none")
-    question = Question.of(given)
+    question = AnalystQuestion.of(given)
     model = question.model(table.schema, table.ledger().neighbours)
     parse(model.asked_formula or "", table.schema)  # what is wrong with it is told at once
     ident = call.forecasts.ask(
@@ -281,7 +281,7 @@ def ask_forecast(call: Call) -> Reply:
 def show_forecast(call: Call) -> Reply:
     """A forecast; 202 while it is made."""
     ident = call.names["forecast"]
-    found = call.forecasts.found(ident, call.signed.person)
+    found = call.forecasts.get(ident, call.signed.person)
     if found is None:
         return told({"id": ident, "state": "running"}, 202, {"retry-after": "1"})
     return Reply(200, found.to_json().encode(), JSON)
@@ -302,8 +302,8 @@ def ask_question(call: Call) -> Reply:
     and pays, what was answered or lost before; `anyway` what could print next to nothing.
     """
     table = _table(call)
-    question = Question.of(call.body)
-    ticket, new = call.desk.take(
+    question = AnalystQuestion.of(call.body)
+    ticket, new = call.desk.submit(
         table.name,
         question,
         call.signed.person,
@@ -437,7 +437,7 @@ def revoke_token(call: Call) -> Reply:
     ident = call.names["token"]
     found = [token for token in call.accounts.tokens(call.signed.person) if token.id == ident]
     if not found:
-        raise NowhereError
+        raise NotFoundError
     if set(found[0].scopes) - set(call.signed.scopes):
         raise forbidden()
     call.accounts.revoke_token(call.signed.person, ident)
@@ -447,7 +447,7 @@ def revoke_token(call: Call) -> Reply:
 # What is whose
 
 
-def _table(call: Call) -> Table:
+def _table(call: Call) -> RegisteredTable:
     """The table in the address."""
     return call.sight.table(call.names["table"])
 
@@ -455,8 +455,8 @@ def _table(call: Call) -> Table:
 def _ticket(call: Call) -> Ticket:
     """The question in the address, if it is the caller's, or all are his to look after."""
     ticket = call.sight.ticket(call.names["question"])
-    if not call.sight.whole and ticket.by != call.signed.person:
-        raise NowhereError
+    if not call.sight.unrestricted and ticket.by != call.signed.person:
+        raise NotFoundError
     return ticket
 
 
@@ -467,13 +467,13 @@ def _answered(call: Call) -> tuple[Ticket, Any]:
     ticket = call.sight.ticket(call.names["question"])
     if ticket.state in tickets.FREE:
         raise RefusedCallError(
-            409, "conflict", f"there will be no answer, as {state_in_words(ticket)}"
+            409, "conflict", f"there will be no answer, as {state_message(ticket)}"
         )
     if not ticket.ended:
         raise RefusedCallError(
             425,
             "too_early",
-            f"there is no answer yet, as {state_in_words(ticket)}",
+            f"there is no answer yet, as {state_message(ticket)}",
             _wait(call, ticket),
         )
     return ticket, call.desk.result(ticket.id)

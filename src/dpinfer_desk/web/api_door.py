@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 
 from dpinfer.errors import DpinferError, InputError, LedgerError, NoAnswerError
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.permissions import NowhereError, Sight
+from dpinfer_desk.permissions import NotFoundError, Permissions
 from dpinfer_desk.store.accounts import Accounts, Signed
 from dpinfer_desk.store.tickets import ConflictError, RefusedError
 from dpinfer_desk.web.api import BODIES, OPERATIONS, forbidden
@@ -101,7 +101,7 @@ class ApiDoor:
             reply = self._answered(request)
         except RefusedCallError as fault:
             reply = refused(fault)
-        except NowhereError:
+        except NotFoundError:
             reply = refused(RefusedCallError(404, "not_found", _NOWHERE))
         except BusyError as fault:
             reply = refused(RefusedCallError(429, "busy", str(fault), {"retry-after": "60"}))
@@ -130,13 +130,13 @@ class ApiDoor:
         call = Call(
             self._accounts,
             self._forecasts,
-            Sight(self._desk.acting(signed.person), signed),
+            Permissions(self._desk.acting(signed.person), signed),
             names,
             options,
             _sent(operation, request),
         )
         if any(not re.fullmatch(NAMES[name], value) for name, value in names.items()):
-            raise NowhereError
+            raise NotFoundError
         return operation.handler(call)
 
     def _signed(self, operation: Operation, request: Request) -> Signed:
@@ -176,7 +176,7 @@ def _meant(request: Request) -> tuple[Operation, Mapping[str, str]]:
             "this address takes other methods: see the header allow",
             {"allow": ", ".join(methods)},
         )
-    raise NowhereError
+    raise NotFoundError
 
 
 def _names(operation: Operation, path: str) -> dict[str, str] | None:

@@ -6,19 +6,18 @@ from typing import Any
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
-from dpinfer_desk.desk import Check, Desk
-from dpinfer_desk.desk import told as state_in_words
+from dpinfer_desk.desk import Desk, QuestionCheck, state_message
 from dpinfer_desk.store import roles, tables, tickets
 from dpinfer_desk.store.accounts import SCOPES, Token
 from dpinfer_desk.store.roles import Analyst
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import Ticket
 
 SHOWN_STATES = (
     tickets.WAITING,
     tickets.QUEUED,
     tickets.CLAIMED,
-    tickets.BOOKED,
+    tickets.BOOKED_STATE,
     *tickets.ENDED,
 )
 """Of a question, as they are shown."""
@@ -184,7 +183,7 @@ def budget_form(total: Total) -> dict[str, float]:
     return {"epsilon": total.epsilon}
 
 
-def line_form(table: Table) -> dict[str, Any]:
+def line_form(table: RegisteredTable) -> dict[str, Any]:
     """A table in one line."""
     schema = table.schema
     return {
@@ -207,7 +206,7 @@ def allowance_form(analyst: Analyst) -> dict[str, Any]:
     }
 
 
-def account_form(desk: Desk, table: Table) -> dict[str, Any]:
+def account_form(desk: Desk, table: RegisteredTable) -> dict[str, Any]:
     """What was spent of a total, and what is left."""
     account = desk.account(table.name)
     total = account.ledger.total
@@ -222,7 +221,7 @@ def account_form(desk: Desk, table: Table) -> dict[str, Any]:
     }
 
 
-def table_form(desk: Desk, table: Table, analyst: Analyst | None) -> dict[str, Any]:
+def table_form(desk: Desk, table: RegisteredTable, analyst: Analyst | None) -> dict[str, Any]:
     """Everything that is public about a table, and the caller's own allowance."""
     ledger = table.ledger()
     policy = table.policy
@@ -230,22 +229,22 @@ def table_form(desk: Desk, table: Table, analyst: Analyst | None) -> dict[str, A
         **line_form(table),
         "neighbours": str(ledger.neighbours),
         "counted": ledger.neighbours.counted,
-        "schema": table.text,
+        "schema": table.schema_text,
         "policy": {"approval": policy.approval, "up_to": policy.up_to, "shared": policy.shared},
-        "slots": list(desk.settings.ladder),
+        "slots": list(desk.settings.response_times),
         "measure": accountant.counted_in(ledger.total),
         "account": account_form(desk, table),
         "allowance": None if analyst is None else allowance_form(analyst),
     }
 
 
-def check_form(found: Check) -> dict[str, Any]:
+def check_form(found: QuestionCheck) -> dict[str, Any]:
     """What asking would mean."""
     return {
         "names": list(found.names),
         "cost": found.cost,
         "measure": found.measure,
-        "allowed": found.allowed,
+        "allowed": found.permitted,
         "reason": found.reason,
         "left": {
             "allowance": found.analyst.left,
@@ -253,7 +252,7 @@ def check_form(found: Check) -> dict[str, Any]:
         },
         "waits": found.waits,
         "warning": found.warning,
-        "hopeless": found.hopeless,
+        "hopeless": found.low_budget,
         "answered": [ticket.id for ticket in found.answered],
     }
 
@@ -269,12 +268,12 @@ def asked_form(ticket: Ticket) -> dict[str, Any]:
         "question": ticket.question.keys(),
         "cost": ticket.cost,
         "state": ticket.state,
-        "told": state_in_words(ticket),
+        "told": state_message(ticket),
         "asked": ticket.asked,
         "decided": ticket.decided,
         "reason": ticket.reason,
-        "booked": ticket.booked,
-        "slot": ticket.slot,
+        "booked": ticket.booking_time,
+        "slot": ticket.response_time,
         "due": "" if due is None else due.isoformat(),
         "release": ticket.release,
     }
@@ -301,7 +300,7 @@ def token_form(token: Token) -> dict[str, Any]:
         "scopes": list(token.scopes),
         "made": token.made,
         "ends": token.ends,
-        "seen": token.seen,
+        "seen": token.last_used,
     }
 
 

@@ -26,7 +26,7 @@ from starlette.routing import BaseRoute, Route
 
 from dpinfer.errors import DpinferError, LedgerError, NoAnswerError
 from dpinfer.views.page import style
-from dpinfer_desk.permissions import NowhereError
+from dpinfer_desk.permissions import NotFoundError
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.accounts import LockedError
 from dpinfer_desk.store.roles import ANALYST, AUDITOR, STEWARD
@@ -50,7 +50,7 @@ from dpinfer_desk.worker.forecasts import BusyError
 _FORM = "application/x-www-form-urlencoded"
 _MOST_FIELDS = 3000  # two for each column of a wide table
 _STATUSES: dict[type[DpinferError], int] = {
-    NowhereError: 404,
+    NotFoundError: 404,
     NoAnswerError: 410,
     BusyError: 429,
     LockedError: 429,
@@ -181,7 +181,7 @@ class _House:
             if entered.signed is None and roles != _ANYONE:
                 return self._response(_TO_SIGN_IN, visit)
             if roles != _ANYONE and visit.signed.role not in roles:
-                return await run_in_threadpool(self._trouble, visit, str(NowhereError()), 404)
+                return await run_in_threadpool(self._trouble, visit, str(NotFoundError()), 404)
             try:
                 fields = await _fields(request, entered)
             except _BadFormError as fault:
@@ -215,7 +215,7 @@ class _House:
         visit = self._visit(entered, {})
         if entered.signed is None:
             return self._response(_TO_SIGN_IN, visit)
-        return await run_in_threadpool(self._trouble, visit, str(NowhereError()), 404)
+        return await run_in_threadpool(self._trouble, visit, str(NotFoundError()), 404)
 
     def _visit(self, entered: Entered, names: Mapping[str, str]) -> Visit:
         return Visit(

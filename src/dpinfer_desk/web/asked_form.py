@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import InputError
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.schema.formula import parse
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.web.ticks import SHAPES, Choices, Ticks, choices_of, ticks_of
 from dpinfer_desk.web.visit import Fields
 
@@ -37,9 +37,9 @@ class AskedForm:
     remark: str = ""
 
     @classmethod
-    def of(cls, table: Table, fields: Fields) -> "AskedForm":
+    def of(cls, table: RegisteredTable, fields: Fields) -> "AskedForm":
         """The form as it was sent, or as it is offered at first."""
-        choices = choices_of(table.text)
+        choices = choices_of(table.schema_text)
         texts = {key: fields.text(key) for key in ("by", *NUMBERS, *TEXTS)}
         if not any(texts[key] for key in ("epsilon", "rho")):
             texts |= _budget_of(table)
@@ -53,7 +53,7 @@ class AskedForm:
         remark = _BOTH if changed and typed else ""
         return cls(texts, formula, ticks_of(formula, choices), choices, remark)
 
-    def question(self, table: Table) -> Question:
+    def question(self, table: RegisteredTable) -> AnalystQuestion:
         """The question; `InputError` says what is wrong with it."""
         if not self.formula:
             raise InputError("there is no question yet: tick an outcome, or write a formula")
@@ -65,7 +65,9 @@ class AskedForm:
             given[key] = self.texts[key]
         given["level"] = given["level"] or _LEVEL
         given["loss"] = given["loss"] or _usual_loss(self.formula, table)
-        return Question.of({key: value for key, value in given.items() if value not in (None, "")})
+        return AnalystQuestion.of(
+            {key: value for key, value in given.items() if value not in (None, "")}
+        )
 
     def value(self, key: str) -> str:
         """What stands in a field."""
@@ -76,12 +78,12 @@ class AskedForm:
         return self.ticks.formula() if self.ticks else ""
 
 
-def fields_of(question: Question, by: str) -> dict[str, str]:
+def fields_of(question: AnalystQuestion, by: str) -> dict[str, str]:
     """The fields of an address that leads to this question in the form."""
     return {"by": by, **{key: str(value) for key, value in question.keys().items()}}
 
 
-def _budget_of(table: Table) -> dict[str, str]:
+def _budget_of(table: RegisteredTable) -> dict[str, str]:
     """A budget to begin with: of the kind that the table counts."""
     total = table.ledger().total
     if isinstance(total, ZCDP):
@@ -123,7 +125,7 @@ def _at(items: tuple[Any, ...], text: str) -> Any:
     return items[place] if place < len(items) else None
 
 
-def _usual_loss(formula: str, table: Table) -> str:
+def _usual_loss(formula: str, table: RegisteredTable) -> str:
     """Logistic regression for two levels, least squares for a number."""
     response, _ = parse(formula, table.schema)
     return "logistic" if response.levels else "linear"

@@ -11,7 +11,7 @@ from dpinfer.asking.rules import Rule
 from dpinfer.asking.spec import check, check_name
 from dpinfer.errors import InputError
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.permissions import Sight
+from dpinfer_desk.permissions import Permissions
 from dpinfer_desk.store.accounts import Accounts, Signed
 from dpinfer_desk.worker.forecasts import Forecasts
 
@@ -90,7 +90,7 @@ class Call:
 
     accounts: Accounts
     forecasts: Forecasts
-    sight: Sight
+    sight: Permissions
     names: Mapping[str, str]
     options: Mapping[str, Any]
     body: Mapping[str, Any]

@@ -4,7 +4,7 @@ import math
 from typing import Any
 from uuid import uuid4
 
-from dpinfer.asking.allowed import Question, question_of
+from dpinfer.asking.questions import AnalystQuestion, question_of
 from dpinfer.errors import NO_ANSWER, DpinferError, InputError
 from dpinfer.estimators.aliases import HERE
 from dpinfer.fit.choose import TARGETS
@@ -12,10 +12,10 @@ from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.simulate.forecast import Forecast
 from dpinfer.views import report as documents
-from dpinfer_desk.desk import Check, Desk, told
+from dpinfer_desk.desk import Desk, QuestionCheck, state_message
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.roles import ACTIVE, Analyst
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import Ticket
 from dpinfer_desk.web.asked_form import PRODUCTS, AskedForm, fields_of
 from dpinfer_desk.web.drawings import NARROW, WIDE, widths
@@ -28,7 +28,7 @@ STATES = (
     tickets.WAITING,
     tickets.QUEUED,
     tickets.CLAIMED,
-    tickets.BOOKED,
+    tickets.BOOKED_STATE,
     *tickets.ENDED,
 )
 """Of a question, as they are shown."""
@@ -81,14 +81,14 @@ def ask(visit: Visit) -> Answer:
     return Page("ask.html.j2", parts)
 
 
-def _askers(visit: Visit, table: Table) -> list[Analyst]:
+def _askers(visit: Visit, table: RegisteredTable) -> list[Analyst]:
     """In whose name the visitor may ask: a steward in that of everybody who may, others in their own."""
     if visit.steward:
         return visit.desk.analysts(table.name)
     return [visit.sight.analyst(table.name)]
 
 
-def _ahead(visit: Visit, table: Table, form: AskedForm) -> dict[str, Any] | None:
+def _ahead(visit: Visit, table: RegisteredTable, form: AskedForm) -> dict[str, Any] | None:
     """The forecast: what each budget costs, and how wide the intervals will be; None while it is
     under way.
     """
@@ -115,7 +115,7 @@ def _ahead(visit: Visit, table: Table, form: AskedForm) -> dict[str, Any] | None
     else:
         forecasts = visit.site.forecasts
         ident = forecasts.ask(table.name, question, visit.signed.person, budgets)
-        forecast = forecasts.found(ident, visit.signed.person, visit.site.patience)
+        forecast = forecasts.get(ident, visit.signed.person, visit.site.patience)
         if forecast is None:
             return None
         ahead["forecast"] = forecast
@@ -126,7 +126,9 @@ def _ahead(visit: Visit, table: Table, form: AskedForm) -> dict[str, Any] | None
     return ahead
 
 
-def _offer(checked: Check, by: str, forecast: Forecast | None, place: int) -> dict[str, Any]:
+def _offer(
+    checked: QuestionCheck, by: str, forecast: Forecast | None, place: int
+) -> dict[str, Any]:
     """One line of the forecast: a budget, its cost, how wide, and what to do."""
     width = "–"
     if forecast is not None:
@@ -141,7 +143,7 @@ def _offer(checked: Check, by: str, forecast: Forecast | None, place: int) -> di
         "cost": checked.cost,
         "left": checked.analyst.left - checked.cost,
         "width": width,
-        "allowed": checked.allowed,
+        "allowed": checked.permitted,
         "reason": checked.reason,
         "fields": fields_of(checked.question, by),
         "asked": _TIMES[place] == 1,
@@ -212,8 +214,8 @@ def listed(visit: Visit) -> Answer:
         {
             "tickets": asked[::-1],
             "tables": [one.name for one in sight.tables()],
-            "people": [one.name for one in visit.desk.people()] if sight.whole else [],
-            "whole": sight.whole,
+            "people": [one.name for one in visit.desk.persons()] if sight.unrestricted else [],
+            "whole": sight.unrestricted,
             "states": STATES,
             "chosen": {"table": name, "by": by, "state": state},
         },
@@ -243,7 +245,7 @@ def question(visit: Visit) -> Answer:
     ticket = _ticket(visit)
     decides = visit.steward and ticket.state == tickets.WAITING
     own = visit.steward or ticket.by == visit.signed.person
-    waits = ticket.state in (tickets.QUEUED, tickets.CLAIMED, tickets.BOOKED)
+    waits = ticket.state in (tickets.QUEUED, tickets.CLAIMED, tickets.BOOKED_STATE)
     refresh = None
     if waits:
         refresh = _LOOK_AGAIN
@@ -254,7 +256,7 @@ def question(visit: Visit) -> Answer:
         "question.html.j2",
         {
             "ticket": ticket,
-            "told": told(ticket),
+            "told": state_message(ticket),
             "lost": NO_ANSWER,
             "label": label(ticket.question.budget) + delta_of(ticket.question.budget),
             "sign": _sign(visit.desk, ticket),
@@ -310,7 +312,7 @@ def withdraw(visit: Visit) -> Answer:
     return Elsewhere(("q", visit.desk.withdraw(ticket.id).id))
 
 
-def asked_facts(question: Question) -> dict[str, str]:
+def asked_facts(question: AnalystQuestion) -> dict[str, str]:
     """What is asked beside formula and budget."""
     names = {
         "loss": "Model",
@@ -347,7 +349,7 @@ def _asker(visit: Visit, name: str) -> str:
     return name
 
 
-def _checked(desk: Desk, ticket: Ticket) -> Check | None:
+def _checked(desk: Desk, ticket: Ticket) -> QuestionCheck | None:
     """What approving would mean now; None where the question cannot be checked any more."""
     try:
         return desk.check(ticket.table, ticket.question, ticket.by)

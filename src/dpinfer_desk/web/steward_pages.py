@@ -16,7 +16,7 @@ from dpinfer.privacy.ledger import rounded_down
 from dpinfer_desk.desk import Desk, Spend
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.roles import Analyst
-from dpinfer_desk.store.tables import APPROVALS, Policy, Table
+from dpinfer_desk.store.tables import APPROVALS, Policy, RegisteredTable
 from dpinfer_desk.web.drawings import NARROW, WIDE, burn_down
 from dpinfer_desk.web.visit import Answer, Document, Elsewhere, Page, Visit
 
@@ -93,7 +93,7 @@ def delta_of(budget: Total) -> str:
     return f", δ = {exactly(budget.delta)}" if isinstance(budget, ApproxDP) else ""
 
 
-def found(visit: Visit) -> Table:
+def found(visit: Visit) -> RegisteredTable:
     """The table in the address, if the visitor may see it."""
     return visit.sight.table(visit.names["table"])
 
@@ -110,7 +110,7 @@ def home(visit: Visit) -> Answer:
     sight = visit.sight
     rows = []
     for one in sight.tables():
-        open_ = sight.tickets(one.name, states=(*tickets.OPEN, tickets.BOOKED))
+        open_ = sight.tickets(one.name, states=(*tickets.OPEN, tickets.BOOKED_STATE))
         rows.append(
             {
                 "table": one,
@@ -146,7 +146,7 @@ def table(visit: Visit) -> Answer:
         return Page("table.html.j2", parts)
     total = purse.account.ledger.total
     parts["sign"] = SIGNS[accountant.counted_in(total)]
-    if sight.whole:
+    if sight.unrestricted:
         parts["changed"] = one.changed()
         spends = desk.burn_down(one.name)
         start = datetime.fromisoformat(one.added)
@@ -161,7 +161,7 @@ def table(visit: Visit) -> Answer:
 
 def schema(visit: Visit) -> Answer:
     """The schema as it was registered."""
-    return Document(found(visit).text, "text/plain", f"{found(visit).name}.toml")
+    return Document(found(visit).schema_text, "text/plain", f"{found(visit).name}.toml")
 
 
 def practice(visit: Visit) -> Answer:
@@ -188,7 +188,7 @@ def people(visit: Visit) -> Answer:
     one = found(visit)
     total = one.ledger().total
     analysts = desk.analysts(one.name)
-    words = {person.name: person.words for person in desk.people()}
+    words = {person.name: person.words for person in desk.persons()}
     known = [name for name in words if name not in {analyst.person for analyst in analysts}]
     return Page(
         "people.html.j2",
@@ -214,7 +214,7 @@ def add_person(visit: Visit) -> Answer:
     amount = visit.fields.needed("amount", "the allowance")
     if amount <= 0:
         raise InputError("an allowance is a number above 0, such as 0.05")
-    if name not in {person.name for person in visit.desk.people()}:
+    if name not in {person.name for person in visit.desk.persons()}:
         name = visit.desk.add_person(name, visit.fields.text("words")).name
     visit.desk.allow(one.name, name, amount)
     return Elsewhere(("t", one.name, "people"), {"done": "person"})
@@ -284,7 +284,7 @@ def _whole(total: Total) -> float:
     return total.epsilon if isinstance(total, PureDP) else total.zcdp().rho
 
 
-def _facts(table: Table, purse: Purse) -> dict[str, str]:
+def _facts(table: RegisteredTable, purse: Purse) -> dict[str, str]:
     facts = {"Records": "a private number" if table.records is None else f"{table.records:,}"}
     if purse.account is not None:
         ledger = purse.account.ledger
@@ -316,7 +316,7 @@ def _left(account: Account) -> str:
     return f"{sign} = {largest:.4g}"
 
 
-def _columns(table: Table) -> list[dict[str, str]]:
+def _columns(table: RegisteredTable) -> list[dict[str, str]]:
     """The public schema, one row per column."""
     rows = []
     for name, entry in table.schema.document()["columns"].items():

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from dpinfer.errors import InputError
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.permissions import Sight
+from dpinfer_desk.permissions import Permissions
 from dpinfer_desk.store.accounts import Accounts, Signed
 from dpinfer_desk.store.roles import STEWARD
 from dpinfer_desk.worker.forecasts import Forecasts
@@ -94,9 +94,9 @@ class Visit:
         return self.site.desk.acting(self.signed.person)
 
     @property
-    def sight(self) -> Sight:
+    def sight(self) -> Permissions:
         """What the visitor sees of it."""
-        return Sight(self.desk, self.signed)
+        return Permissions(self.desk, self.signed)
 
     @property
     def steward(self) -> bool:

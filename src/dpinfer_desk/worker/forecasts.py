@@ -1,8 +1,9 @@
-"""Forecasts for people who ask, each in a process of its own with limits, and none of them twice.
+"""Forecasts for analysts, each in a process of its own with limits, and each computed once.
 
-A forecast runs fits on made-up records, so it can be made to last.  It gets 20 s of processor time
-and 1 GB; one runs at a time, on one core, and a person may have 30 in an hour, 3 of them under way.
-The process reads no file of the desk, and its parent takes a text of it, never an object.
+A forecast runs fits on made-up records, so a question could be made to take long.  It gets 20 s of
+processor time and 1 GB; one runs at a time, on one core, and a person may have 30 in an hour, 3 of them
+at once.  The process reads no file of the desk, and its parent accepts a text from it, never an object,
+as unpickling one would run code of its choice.
 """
 
 import hashlib
@@ -21,44 +22,44 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import Total
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.forecast import Forecast, forecast
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.permissions import NowhereError
+from dpinfer_desk.permissions import NotFoundError
 
 CPU = 20
-"""Seconds of processor time that a forecast has."""
+"""Processor time of a forecast, in seconds."""
 MEMORY = 10**9
-"""Bytes that it may take beyond those that every process of dpinfer has."""
+"""Memory of a forecast in bytes, beyond that of every process of dpinfer."""
 RATE = 30
-"""Forecasts that a person may have in an hour; those that are there already do not count."""
-MOST_BUDGETS = 6
+"""New forecasts of a person in an hour; stored ones do not count."""
+MAX_BUDGETS = 6
 
 _WALL = 90.0  # seconds by the clock, on a busy machine
-_KEPT = 500  # forecasts that are remembered
-_KEPT_BYTES = 16 * 2**20  # of their texts, all together
-_WAITING = 20  # forecasts that may wait for the one that runs
-_OF_ONE = 3  # of them that may be one person's, with the one that runs
+_MAX_STORED = 500  # forecasts
+_MAX_STORED_BYTES = 16 * 2**20  # of their texts together
+_MAX_WAITING = 20  # forecasts, of all persons
+_MAX_OF_PERSON = 3  # forecasts of one person, waiting or running
 _HOUR = timedelta(hours=1)
-_LONGEST = 4 * 2**20  # bytes of the text of a forecast
+_MAX_REPLY = 4 * 2**20  # bytes of the text of a forecast
 _REPLICATES = 20
 _GIVEN_UP = (
     "the forecast took too long or too much memory: ask for fewer columns, or for fewer budgets"
 )
-_SAYS_NO = b"!"
+_REFUSAL = b"!"  # the first byte of a reply that is an error
 
 
 class BusyError(InputError):
-    """Too many forecasts, of one person or of all."""
+    """There are too many forecasts, of one person or of all."""
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What is forecast: public facts alone."""
+    """The facts of a forecast, all of which are public."""
 
     text: str
     records: int
@@ -71,7 +72,7 @@ class _Task:
 
 @dataclass
 class _Job:
-    """A forecast under way or done: it is there, or the fault is, once ``done`` is set."""
+    """A forecast in progress; once ``done`` is set, either ``forecast`` or ``fault`` is there."""
 
     by: str
     task: _Task | None
@@ -82,7 +83,7 @@ class _Job:
 
 
 class Forecasts:
-    """The forecasts of a desk.  ``rate`` bounds those of one person in an hour; None does not."""
+    """The forecasts of a desk; ``rate`` bounds those of a person in an hour, None does not."""
 
     def __init__(self, desk: Desk, rate: int | None = RATE) -> None:
         self._desk = desk
@@ -95,38 +96,39 @@ class Forecasts:
         self._jobs: OrderedDict[str, _Job] = OrderedDict()
         self._known: dict[str, str] = {}
         self._starts: dict[str, deque[datetime]] = {}
-        self._queue: queue.Queue[_Job] = queue.Queue(_WAITING)
+        self._queue: queue.Queue[_Job] = queue.Queue(_MAX_WAITING)
         self._thread: threading.Thread | None = None
 
     def ask(
         self,
         table: str,
-        question: Question,
+        question: AnalystQuestion,
         by: str,
         budgets: Sequence[Total] = (),
         *,
         half_width: float | None = None,
         coefficient: str | None = None,
     ) -> str:
-        """The id of a forecast, for each of some budgets or for a half-width; the same for the same
-        question of the same person.
+        """Start a forecast for some budgets or for a half-width, and return its id.
+
+        The same question of the same person has the same id, and is computed once.
         """
-        if len(budgets) > MOST_BUDGETS:
-            raise InputError(f"a forecast has at most {MOST_BUDGETS} budgets: leave some out")
+        if len(budgets) > MAX_BUDGETS:
+            raise InputError(f"a forecast has at most {MAX_BUDGETS} budgets: leave some out")
         task = self._task(table, question, budgets, half_width, coefficient)
-        asked = json.dumps([by, vars(task)], sort_keys=True)
-        key = hashlib.sha256(asked.encode()).hexdigest()  # a schema may be long
+        content = json.dumps([by, vars(task)], sort_keys=True)
+        key = hashlib.sha256(content.encode()).hexdigest()  # shorter than the schema in it
         with self._lock:
             known = self._known.get(key)
             if known is not None:
                 return known
             now = self._desk.clock()
-            self._require_fewer(by, now)
+            self._require_below_limits(by, now)
             job = _Job(by, task)
             try:
                 self._queue.put_nowait(job)
             except queue.Full:
-                raise BusyError("many forecasts are under way: try again in a minute") from None
+                raise BusyError("many forecasts are running: try again in a minute") from None
             self._starts.setdefault(by, deque(maxlen=self._rate)).append(now)
             ident = secrets.token_hex(16)
             self._jobs[ident] = job
@@ -138,18 +140,19 @@ class Forecasts:
         return ident
 
     def warm(self) -> None:
-        """Have everything loaded that a forecast needs, so that the first one is as quick as others."""
-        process = self._context.Process(target=_nothing)
+        """Load everything that a forecast needs, so that the first one is as quick as others."""
+        process = self._context.Process(target=_do_nothing)
         process.start()
         process.join()
 
-    def found(self, ident: str, by: str, patience: float = 0.0) -> Forecast | None:
-        """A forecast of this person; None where it is still under way after some seconds.
-        `InputError` says why there is none.
+    def get(self, ident: str, by: str, patience: float = 0.0) -> Forecast | None:
+        """Return a forecast of a person; None if it is not done within ``patience`` seconds.
+
+        `InputError` says why it failed.
         """
         job = self._jobs.get(ident)
         if job is None or job.by != by:
-            raise NowhereError
+            raise NotFoundError
         if not job.done.wait(patience):
             return None
         if job.forecast is None:
@@ -159,7 +162,7 @@ class Forecasts:
     def _task(
         self,
         name: str,
-        question: Question,
+        question: AnalystQuestion,
         budgets: Sequence[Total],
         half_width: float | None,
         coefficient: str | None,
@@ -169,40 +172,39 @@ class Forecasts:
             raise InputError(
                 f"the number of records of {name} is private, and no guess of it was registered: there is no forecast"
             )
-        asked = [question.at(budget) for budget in budgets] or [question]
+        tried = [question.at(budget) for budget in budgets] or [question]
         return _Task(
-            text=table.text,
+            text=table.schema_text,
             records=table.records,
             neighbours=str(table.ledger().neighbours),
             question=question.keys(),
-            budgets=tuple(one.keys() for one in asked),
+            budgets=tuple(one.keys() for one in tried),
             half_width=half_width,
             coefficient=coefficient,
         )
 
-    def _require_fewer(self, by: str, now: datetime) -> None:
-        """Refuse a person who has had many forecasts, or for whom some are under way."""
+    def _require_below_limits(self, by: str, now: datetime) -> None:
+        """Raise `BusyError` for a person with many forecasts in an hour, or some in progress."""
         if self._rate is None:
             return
-        under_way = sum(job.by == by and not job.done.is_set() for job in self._jobs.values())
-        if under_way >= _OF_ONE:
+        running = sum(job.by == by and not job.done.is_set() for job in self._jobs.values())
+        if running >= _MAX_OF_PERSON:
             raise BusyError(
-                f"{_OF_ONE} forecasts of yours are under way: wait until one of them is there"
+                f"{_MAX_OF_PERSON} of your forecasts are running: wait until one of them is done"
             )
         past = self._starts.get(by, ())
         if sum(time > now - _HOUR for time in past) >= self._rate:
             raise BusyError(
-                f"a person may have {self._rate} forecasts in an hour: those that are there can be read again; wait "
-                "for others"
+                f"a person may have {self._rate} forecasts in an hour: read earlier ones again, or wait"
             )
 
     def _forget(self) -> None:
-        """Forget the oldest ones that are done, where there are too many or they are too large."""
+        """Drop the oldest forecasts that are done, while there are too many or they are too large."""
         size = sum(job.size for job in self._jobs.values())
         number = len(self._jobs)
         old = set()
         for ident, job in self._jobs.items():
-            if number <= _KEPT and size <= _KEPT_BYTES:
+            if number <= _MAX_STORED and size <= _MAX_STORED_BYTES:
                 break
             if not job.done.is_set():
                 continue
@@ -219,71 +221,71 @@ class Forecasts:
             assert job.task is not None
             try:
                 job.forecast, job.fault, job.size = self._run(job.task)
-            except Exception:  # a fault of ours must not end the others
+            except Exception:  # an unexpected fault must not end the thread of all forecasts
                 job.fault = _GIVEN_UP
             job.task = None
             job.done.set()
 
     def _run(self, task: _Task) -> tuple[Forecast | None, str, int]:
-        """The forecast, or why there is none, and how many bytes were told."""
-        mouth, ear = self._context.Pipe(duplex=False)
-        with mouth:
-            process = self._context.Process(target=main, args=(ear, task))
-            with ear:
+        """Return the forecast or why it failed, and the size of the reply in bytes."""
+        receiver, sender = self._context.Pipe(duplex=False)
+        with receiver:
+            process = self._context.Process(target=main, args=(sender, task))
+            with sender:
                 process.start()
-            said = b""
+            reply = b""
             with suppress(EOFError, OSError):
-                if mouth.poll(_WALL):
-                    said = mouth.recv_bytes(_LONGEST)
+                if receiver.poll(_WALL):
+                    reply = receiver.recv_bytes(_MAX_REPLY)
             process.join(1.0)
             if process.is_alive():
                 process.kill()
                 process.join()
-        if said.startswith(_SAYS_NO):
-            return None, said[1:].decode(), len(said)
-        if not said:
+        if reply.startswith(_REFUSAL):
+            return None, reply[1:].decode(), len(reply)
+        if not reply:
             return None, _GIVEN_UP, 0
-        return Forecast.from_json(said.decode()), "", len(said)
+        return Forecast.from_json(reply.decode()), "", len(reply)
 
 
-def main(ear: Any, task: _Task) -> None:
-    """Make one forecast and tell it; the process ends with it."""
+def main(sender: Any, task: _Task) -> None:
+    """Make one forecast and send it; the process ends with it."""
     os.environ["DPINFER_THREADS"] = "1"
     _limit()
     try:
-        said = _forecast(task).to_json().encode()
+        reply = _forecast(task).to_json().encode()
     except DpinferError as fault:
-        said = _SAYS_NO + str(fault).encode()
+        reply = _REFUSAL + str(fault).encode()
     except MemoryError:
-        said = _SAYS_NO + _GIVEN_UP.encode()
-    ear.send_bytes(said)
+        reply = _REFUSAL + _GIVEN_UP.encode()
+    sender.send_bytes(reply)
 
 
-def _nothing() -> None:
-    """What a process does that only has to be there."""
+def _do_nothing() -> None:
+    """Do nothing, in a process that is started only to have modules loaded."""
 
 
 def _limit() -> None:
-    """No more time and memory than there is for it, and nothing of it on the disk."""
+    """Limit processor time and memory of this process, and forbid it to write files."""
     with open("/proc/self/statm", encoding="ascii") as file:
         now = int(file.read().split()[0]) * resource.getpagesize()
     signal.signal(signal.SIGXCPU, signal.SIG_DFL)
-    for kind, most in (
+    for kind, upper in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_CPU, CPU),
         (resource.RLIMIT_AS, now + MEMORY),
         (resource.RLIMIT_FSIZE, 0),
     ):
-        resource.setrlimit(kind, (most, most))
+        resource.setrlimit(kind, (upper, upper))
 
 
 def _forecast(task: _Task) -> Forecast:
-    question = Question(**task.question)
+    question = AnalystQuestion(**task.question)
     model = question.model(Schema.parse(task.text), Neighbours.of(task.neighbours))
     return forecast(
         model,
         records=task.records,
-        budgets=[Question(**keys).budget for keys in task.budgets],
+        budgets=[AnalystQuestion(**keys).budget for keys in task.budgets],
         half_width=task.half_width,
         coefficient=task.coefficient,
         level=question.level,

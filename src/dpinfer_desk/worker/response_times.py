@@ -1,9 +1,9 @@
-"""From booking to answer: public times from a ladder, chosen on made-up records.
+"""Response times: the public times from booking to answer, chosen on made-up records.
 
-How long a fit takes tells of the data.  So the answer appears when a slot ends, whose length depends
-on the question, the schema and the number of records alone: the fit is timed on made-up tables, hard
-ones included, and the slot is the first rung that is at least `SPARE` times the longest of them.
-Each question has a slot of its own: the time depends on every key of it.
+How long a fit takes depends on the data.  So the answer appears after a response time that depends only on
+the question, the schema and the public number of records: the fit is timed on made-up tables, hard ones
+included, and the response time is the first of a short list that is at least `SPARE` times the longest.
+Each question has its own, as the time depends on every key of a question.
 """
 
 import signal
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpinfer.asking.allowed import Question
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import DpinferError, HopelessFitWarning, InputError, PrivacyError
 from dpinfer.estimators.models import LinearModel
 from dpinfer.schema.columns import Column, Number, Outcome, levels_of
@@ -26,77 +26,84 @@ from dpinfer.schema.schema import Schema
 from dpinfer.simulate.practice import practice
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import tickets
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.worker.fit_process import limit, refuse
 
 SPARE = 3.0
+"""A response time over the longest fit of made-up records: real tables can be harder, or the machine busy."""
 UNTIMED = (
-    "how long this fit takes could not be found out on made-up records within the memory and the longest slot of this "
-    "desk: ask for fewer columns, or for a larger penalty"
+    "this fit could not be timed on made-up records within the memory and the longest response time of this desk: ask "
+    "for fewer columns, or for a larger penalty"
 )
-_MADE = 50_000  # records at most that are made up; a larger table takes as much longer
-_START = 0.5  # seconds that a process may take for nothing
+_MAX_MADE_UP = 50_000  # records; the time of a larger table is in proportion to its size
+_START = 0.5  # seconds that a process may take to start
 
 
 def main(folder: str, ident: str) -> None:
-    """Find out the slot of a question that is in the queue, in a process of its own: nothing else of
-    the desk runs beside it, as that would let the rung tell of another table.
+    """Choose the response time of a queued question, in a process of its own.
+
+    No fit of the desk runs meanwhile, as its load would make the choice depend on another table.
     """
     desk = Desk.open(folder, who="worker")
-    ladder = desk.settings.ladder
+    response_times = desk.settings.response_times
     ticket = desk.register.ticket(ident)
-    most = 2 * ladder[-1]
-    limit(desk.settings.memory, most)
+    timeout = 2 * response_times[-1]
+    limit(desk.settings.memory, timeout)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.setitimer(signal.ITIMER_REAL, most)
+    signal.setitimer(signal.ITIMER_REAL, timeout)
     table = desk.table(ticket.table)
     try:
-        seconds = chosen(ladder, table, ticket.question)
+        seconds = choose(response_times, table, ticket.question)
     except DpinferError as fault:
-        refuse(desk, ticket, (tickets.QUEUED,), table.public(str(fault)))
+        refuse(desk, ticket, (tickets.QUEUED,), table.without_folders(str(fault)))
         return
-    desk.register.set_slot(ticket.table, ticket.question.digest(), seconds)
+    desk.register.set_response_time(ticket.table, ticket.question.digest(), seconds)
 
 
-def chosen(ladder: tuple[float, ...], table: Table, question: Question) -> float:
-    """The slot of a question.  A ladder of one rung has no choice, and nothing is timed."""
-    if len(ladder) == 1:
-        return ladder[0]
-    needed = SPARE * (longest(table, question) + _START)
-    for rung in ladder:
-        if rung >= needed:
-            return rung
+def choose(
+    response_times: tuple[float, ...], table: RegisteredTable, question: AnalystQuestion
+) -> float:
+    """Choose the response time of a question; if there is but one, nothing is timed."""
+    if len(response_times) == 1:
+        return response_times[0]
+    needed = SPARE * (longest_fit(table, question) + _START)
+    for one in response_times:
+        if one >= needed:
+            return one
     raise InputError(
-        f"the fit may take longer than the longest slot of this desk, {ladder[-1]:g} s: ask for fewer columns"
+        f"the fit may take longer than the longest response time of this desk, {response_times[-1]:g} s: ask for fewer "
+        "columns"
     )
 
 
-def longest(table: Table, question: Question) -> float:
-    """Seconds of the slowest of some fits on made-up records of the table's schema and size."""
-    n = table.records or _MADE
-    made = min(n, _MADE)
+def longest_fit(table: RegisteredTable, question: AnalystQuestion) -> float:
+    """Return the seconds of the slowest of some fits on made-up records, for the table's size."""
+    n = table.records or _MAX_MADE_UP
+    made = min(n, _MAX_MADE_UP)
     model = question.model(table.schema, table.ledger().neighbours)
     worst = 0.0
     with tempfile.TemporaryDirectory() as scratch:
         for frame in _frames(table.schema, model, made):
-            place = _written(frame, Path(scratch), Path(table.place))
+            path = _written(frame, Path(scratch), Path(table.data_path))
             start = time.monotonic()
             with (
                 warnings.catch_warnings(action="ignore", category=HopelessFitWarning),
-                suppress(PrivacyError),  # its time counts all the same
+                suppress(PrivacyError),  # a fit that is refused late has taken its time, too
             ):
-                design, source = model.read(str(place))
-                # budget and penalty are judged for the public number, as in the fit itself
+                design, source = model.read(str(path))
+                # Budget and penalty are checked for the public number, as in the fit itself.
                 public = replace(source, n=n) if n > made else source
                 model.fit_read(design, public)
             worst = max(worst, time.monotonic() - start)
+    # Passes over the records take most of the time, so it grows in proportion to their number.
     return worst * n / made
 
 
 def _frames(schema: Schema, model: LinearModel, records: int) -> list[pd.DataFrame]:
-    """Records as guessed; with one level, the first, in every column that has some, and outcomes at
-    their lower bound; with the last one, and outcomes at their upper bound; and with an outcome
-    that a column decides.
+    """Return made-up tables, three of which are hard to fit.
+
+    One has typical records; in the next two each column with levels has its first or last one alone, with
+    outcomes at their lower or upper bound; in the last one column separates the outcomes.
     """
     frames = [practice(schema, records)]
     for last in (False, True):
@@ -128,7 +135,7 @@ def _end(column: Column, last: bool) -> str | float:
 
 
 def _written(frame: pd.DataFrame, folder: Path, like: Path) -> Path:
-    """The frame in a file of the kind that the table has."""
+    # In a file of the same kind, as reading takes a part of the time.
     if like.suffix.lower() == ".csv":
         path = folder / "made-up.csv"
         frame.to_csv(path, index=False)

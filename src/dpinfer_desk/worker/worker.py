@@ -1,8 +1,7 @@
-"""The worker of a desk: it claims questions, has each fitted in a process of its own, and waits out
-the slot.
+"""The worker of a desk: it claims questions, starts a process for each, and waits for the answer time.
 
-One question of a table at a time.  The worker is busy with it for the whole slot, whatever the fit
-does, so that the queue tells nothing of the data either.
+It takes one question of a table at a time, and the next one after the answer time, however short the fit
+was: so the queue does not depend on the data either.
 """
 
 import math
@@ -19,23 +18,22 @@ from typing import Any
 
 from dpinfer.errors import InputError, LedgerError
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.store import published, tables, tickets
-from dpinfer_desk.store.locks import held, holder
+from dpinfer_desk.store import locks, published, tables, tickets
 from dpinfer_desk.store.roles import ACTIVE
-from dpinfer_desk.store.tables import Table
+from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import Ticket
 from dpinfer_desk.worker import fit_process, response_times
 from dpinfer_desk.worker.recovery import recover, settle
 
-_POLL = 0.02  # seconds between two looks at a question that is under way
-_IDLE = 0.5  # seconds between two looks at an empty queue
-_TRIES = 3  # of a process that ends before it has booked or refused
-_TO_BOOK = 120.0  # seconds that a process has before it books
+_POLL = 0.02  # seconds between two checks of a running question
+_IDLE = 0.5  # seconds between two checks of an empty queue
+_TRIES = 3  # processes that end before they book or refuse, then the question is refused
+_TO_BOOK = 120.0  # seconds in which a process has to book
 
 
 @dataclass
 class _Running:
-    """A question under way; ``process`` is None where an earlier worker has started it."""
+    """A running question; ``process`` is None if an earlier worker started it."""
 
     table: str
     process: Any
@@ -43,10 +41,10 @@ class _Running:
 
 
 class Worker:
-    """Runs the questions of a desk.
+    """The worker of a desk, which runs its questions.
 
-    ``method`` is how processes are started: from a server that has everything imported, or by a
-    fork of this process, as tests do.
+    ``method`` is the start method of ``multiprocessing``: a fork server that has everything imported, or
+    "fork", as in tests.
     """
 
     def __init__(self, desk: Desk, method: str = "forkserver") -> None:
@@ -60,13 +58,14 @@ class Worker:
         self._published = -math.inf
 
     def run(self, *, until_idle: bool = False, stop: threading.Event | None = None) -> None:
-        """Work until ``stop`` is set or, with ``until_idle``, until nothing can be done.  What an
-        earlier worker left is settled first.  One worker per desk.
+        """Run questions until ``stop`` is set or, with ``until_idle``, until none can be run.
+
+        Questions that an earlier worker left are settled first.  A desk has one worker at a time.
         """
         self._stop = stop or threading.Event()
-        with held(self._desk.folder.locks / "worker") as mine:
-            if not mine:
-                raise InputError("a worker of this desk runs already: leave it at work, or stop it")
+        with locks.acquire(self._desk.folder.locks / "worker") as acquired:
+            if not acquired:
+                raise InputError("a worker of this desk runs already: leave it running, or stop it")
             recover(self._desk)
             self._take_over()
             while not self._stop.is_set():
@@ -79,15 +78,13 @@ class Worker:
                     self._stop.wait(_POLL if self._running else _IDLE)
 
     def _take_over(self) -> None:
-        """Questions whose process has outlived the worker that started it, and outcomes that are
-        not shown yet.
-        """
+        """Take over questions whose process outlived its worker, and outcomes not yet shown."""
         for ticket in self._desk.register.tickets():
             if ticket.state in (*tickets.RUNNING, *tickets.SETTLED):
                 self._running[ticket.id] = _Running(ticket.table, None, time.monotonic())
 
     def _publish(self) -> None:
-        """Now and then, what those may know who read neither data nor ledgers."""
+        """Publish copies of the ledgers, not more often than every few seconds."""
         if time.monotonic() < self._published + published.EVERY:
             return
         for table in self._desk.tables():
@@ -95,7 +92,7 @@ class Worker:
         published.beat(self._desk.folder.accounts)
         self._published = time.monotonic()
 
-    # What is under way
+    # Running questions
 
     def _look_after(self) -> None:
         for ident, running in list(self._running.items()):
@@ -103,7 +100,8 @@ class Worker:
             try:
                 if ticket.state in tickets.RUNNING:
                     ticket = self._settled(ticket, running)
-            except LedgerError as fault:  # other tables go on; the next worker looks at it again
+            except LedgerError as fault:
+                # Only this table pauses; the next worker tries to settle the question again.
                 self._kill(ticket, running)
                 self._desk.alarm(running.table, str(fault))
                 del self._running[ident]
@@ -116,7 +114,7 @@ class Worker:
             del self._running[ident]
 
     def _settled(self, ticket: Ticket, running: _Running) -> Ticket:
-        """The question after its process has ended, or was ended; as it is while that is at work."""
+        """Return the question, settled if its process has ended or was killed for lateness."""
         if self._alive(ticket, running):
             if not self._late(ticket, running):
                 return ticket
@@ -135,7 +133,7 @@ class Worker:
         return self._desk.register.ticket(ticket.id)
 
     def _end(self, ticket: Ticket, running: _Running) -> None:
-        """The slot has ended: its process with it, and the outcome is an event."""
+        """Make the outcome public, at the answer time, and end a process that still runs."""
         if self._alive(ticket, running):
             self._kill(ticket, running)
         self._desk.register.show(ticket.id, tickets.SETTLED[ticket.state])
@@ -143,21 +141,21 @@ class Worker:
     def _alive(self, ticket: Ticket, running: _Running) -> bool:
         if running.process is not None and running.process.is_alive():
             return True
-        return holder(self._desk.folder.locks / ticket.id) is not None
+        return locks.holder(self._desk.folder.locks / ticket.id) is not None
 
     def _late(self, ticket: Ticket, running: _Running) -> bool:
-        """Whether the process has used up its slot, or its time to book."""
-        ends = ticket.ends
-        if ends is None:
+        """Tell whether the process has passed its deadline, or has not booked in time."""
+        deadline = ticket.deadline
+        if deadline is None:
             return time.monotonic() - running.since > _TO_BOOK
-        return self._now() >= ends
+        return self._now() >= deadline
 
     def _over(self, ticket: Ticket) -> bool:
         return ticket.due is not None and self._now() >= ticket.due
 
     def _kill(self, ticket: Ticket, running: _Running) -> None:
-        """End the process and what it has started."""
-        ids = [holder(self._desk.folder.locks / ticket.id)]
+        """Kill the process and its children."""
+        ids = [locks.holder(self._desk.folder.locks / ticket.id)]
         if running.process is not None and running.process.is_alive():
             ids.append(running.process.pid)
         for process in filter(None, ids):
@@ -166,11 +164,12 @@ class Worker:
                     kill(process, signal.SIGKILL)
         _join(running)
 
-    # What waits
+    # Queued questions
 
     def _start_some(self) -> bool:
-        """Claim the next question of the first table that is free; whether there was one.  Of one
-        alone, as what is under way is looked after in between.
+        """Start at most one question, or find its response time; return whether there was one.
+
+        At most one, as running questions are looked after in between.
         """
         busy = {running.table for running in self._running.values()}
         for table in self._desk.tables():
@@ -179,18 +178,20 @@ class Worker:
             ticket = self._next(table)
             if ticket is None:
                 continue
-            slot = self._slot(table, ticket)
-            if slot is not None:
-                self._start(table, ticket, slot)
-            elif self._running:  # timed alone, so nothing starts until all slots are over
+            response_time = self._response_time(table, ticket)
+            if response_time is not None:
+                self._start(table, ticket, response_time)
+            elif self._running:
+                # Timed while no fit runs, whose load would tell of another table: so nothing starts
+                # until all running questions have reached their answer times.
                 return False
             else:
                 self._calibrate(ticket)
             return True
         return False
 
-    def _next(self, table: Table) -> Ticket | None:
-        """The first question in the queue whose asker is not paused."""
+    def _next(self, table: RegisteredTable) -> Ticket | None:
+        """Return the first queued question whose analyst is active."""
         allowances = self._desk.register.allowances(table.name)
         queued = self._desk.register.tickets("tab = ? AND state = ?", table.name, tickets.QUEUED)
         for ticket in queued:
@@ -198,27 +199,28 @@ class Worker:
                 return ticket
         return None
 
-    def _start(self, table: Table, ticket: Ticket, slot: float) -> None:
+    def _start(self, table: RegisteredTable, ticket: Ticket, response_time: float) -> None:
         claimed = self._desk.register.move(
-            ticket.id, (tickets.QUEUED,), tickets.CLAIMED, "worker", slot=slot
+            ticket.id, (tickets.QUEUED,), tickets.CLAIMED, "worker", slot=response_time
         )
         if claimed is None:  # withdrawn a moment ago
             return
         process = self._process(fit_process.main, ticket)
         self._running[ticket.id] = _Running(table.name, process, time.monotonic())
 
-    def _slot(self, table: Table, ticket: Ticket) -> float | None:
-        """The slot of a question; None where it is to be found out.  One that is no rung of the ladder
-        any more is forgotten.
+    def _response_time(self, table: RegisteredTable, ticket: Ticket) -> float | None:
+        """Return the response time of a question; None if it must be chosen first.
+
+        A stored one that is not among those of the desk any more is ignored.
         """
-        ladder = self._desk.settings.ladder
-        if len(ladder) == 1:
-            return ladder[0]
-        known = self._desk.register.slot(table.name, ticket.question.digest())
-        return known if known in ladder else None
+        response_times = self._desk.settings.response_times
+        if len(response_times) == 1:
+            return response_times[0]
+        known = self._desk.register.response_time(table.name, ticket.question.digest())
+        return known if known in response_times else None
 
     def _calibrate(self, ticket: Ticket) -> None:
-        """Have the slot of a question found out while nothing runs; whatever goes wrong is a refusal."""
+        """Have the response time of a question chosen while nothing runs; a failure is a refusal."""
         process = self._process(response_times.main, ticket)
         while process.is_alive() and not self._stop.is_set():
             process.join(_POLL)
@@ -226,7 +228,7 @@ class Worker:
             process.kill()
             process.join()
             return
-        if self._slot(self._desk.table(ticket.table), ticket) is None:
+        if self._response_time(self._desk.table(ticket.table), ticket) is None:
             fit_process.refuse(self._desk, ticket, (tickets.QUEUED,), response_times.UNTIMED)
 
     def _process(self, work: Callable[[str, str], None], ticket: Ticket) -> Any:

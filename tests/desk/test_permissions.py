@@ -3,7 +3,7 @@
 import pytest
 
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.permissions import NowhereError, Sight
+from dpinfer_desk.permissions import NotFoundError, Permissions
 from dpinfer_desk.store.accounts import Signed
 from dpinfer_desk.store.tables import Policy
 from dpinfer_desk.store.tickets import ANSWERED, WAITING
@@ -22,7 +22,7 @@ def desk(tmp_path):
 
 
 def sight(desk, person, role="analyst"):
-    return Sight(desk, Signed(person, role))
+    return Permissions(desk, Signed(person, role))
 
 
 def names(sight):
@@ -63,12 +63,12 @@ def test_guarantee_others_are_not_seen(desk):
     ]
     texts = set()
     for look in hidden:
-        with pytest.raises(NowhereError) as told:
+        with pytest.raises(NotFoundError) as told:
             look()
         texts.add(str(told.value))
     assert len(texts) == 1
     desk.set_policy("visits", Policy("none", shared=False))
-    with pytest.raises(NowhereError):
+    with pytest.raises(NotFoundError):
         weber.ticket(mine.id)
     assert weber.answers("visits") == []
     assert [one.id for one in meier.answers("visits")] == [mine.id]
@@ -84,7 +84,7 @@ def test_who_is_revoked_sees_his_own_alone(desk):
     meier = sight(desk, "meier")
     assert names(meier) == []
     assert meier.ticket(mine.id).state == ANSWERED
-    with pytest.raises(NowhereError):
+    with pytest.raises(NotFoundError):
         meier.ticket(theirs.id)
 
 

@@ -1,4 +1,4 @@
-"""A question as somebody may ask it who must not see the data: public keys from a list, nothing else.
+"""A question as an analyst may ask it: public keys from a list, and nothing else.
 
     table = "visits"
     formula = "visit ~ age + health"
@@ -6,8 +6,8 @@
     epsilon = 1.0
     delta = 1e-6
 
-Paths, ledgers, neighbours, mechanisms, seeds and look-alike tables are not among the keys: they are
-the holder's.
+Paths, ledgers, adjacency, mechanisms, seeds and look-alike tables are not among the keys: the holder of
+the data decides them.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpinfer.asking.asked import Data, budget_of, model_of
+from dpinfer.asking.from_spec import Data, budget_of, model_of
 from dpinfer.asking.spec import RULES, Spec, check, check_name
 from dpinfer.errors import InputError
 from dpinfer.neighbours import Neighbours
@@ -46,28 +46,26 @@ SECTIONS = {
     "level": "output",
     "title": "output",
 }
-"""The keys that may be asked for, and the sections of a spec that have their rules."""
+"""The keys of a question, each with the section of a spec whose rules it follows."""
 
-_SHOWN = ("level", "title")  # change no release
+_PRESENTATION = ("level", "title")  # change no release
 _LONGEST_FILE = 64 * 1024
 LONGEST_TITLE = 200
 
 
-class _Keys(Spec):
-    """A spec whose keys stand alone, without sections."""
+class _BareSpec(Spec):
+    """A spec whose errors name a key alone, as a question file has no sections."""
 
-    def place(self, section: str, key: str) -> str:  # noqa: ARG002
-        """The key itself."""
+    def name_of(self, section: str, key: str) -> str:  # noqa: ARG002
         return key
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of a table and for which budget: ``epsilon``, with ``delta`` or alone, or
-    ``rho``.
+class AnalystQuestion:
+    """A question of a table for a budget: ``epsilon``, with ``delta`` or alone, or ``rho``.
 
-    The fields are the keys of a question file; None where one is left open.  `of` checks them,
-    `model` is what they ask for.
+    The fields are the keys of a question file; None stands for one that was left out.  `of` checks
+    them, and `model` is the estimator that they ask for.
     """
 
     formula: str
@@ -87,8 +85,8 @@ class Question:
     title: str = ""
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "Question":
-        """The question of keys and values that somebody sent; each is known and of the right kind.
+    def of(cls, given: Mapping[str, Any]) -> "AnalystQuestion":
+        """Check keys and values that somebody sent, and return the question.
 
         Guarantee [public_keys_alone]: a question has no key that names a file, a ledger, a neighbour
         notion, a mechanism, a seed or a look-alike table.
@@ -105,19 +103,18 @@ class Question:
         return question
 
     def keys(self) -> dict[str, Any]:
-        """What was asked, without what was left open."""
+        """Return the keys that were given, with their values."""
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: value for key, value in given.items() if value not in (None, "")}
 
     def digest(self) -> str:
-        """SHA-256 of what is released, as hex digits: title and level do not count."""
-        released = {key: value for key, value in self.keys().items() if key not in _SHOWN}
+        """Return the SHA-256 of the keys that decide the release: all but title and level."""
+        released = {key: value for key, value in self.keys().items() if key not in _PRESENTATION}
         canonical = json.dumps(released, sort_keys=True, ensure_ascii=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     @property
     def budget(self) -> Total:
-        """What the question may cost."""
         if (self.epsilon is None) == (self.rho is None):
             raise InputError(
                 "a question needs exactly one of epsilon, rho, for example epsilon = 1.0 and delta = 1e-6"
@@ -126,8 +123,8 @@ class Question:
         assert budget is not None
         return budget
 
-    def at(self, budget: Total) -> "Question":
-        """The same question for another budget."""
+    def at(self, budget: Total) -> "AnalystQuestion":
+        """Return the same question for another budget."""
         bare = replace(self, epsilon=None, delta=None, rho=None)
         if isinstance(budget, ZCDP):
             return replace(bare, rho=budget.rho)
@@ -137,7 +134,7 @@ class Question:
         return replace(bare, epsilon=budget.epsilon)
 
     def model(self, schema: Schema, neighbours: Neighbours) -> "LinearModel":
-        """The estimator that is asked for, with nothing booked and nothing read."""
+        """Return the estimator that is asked for; nothing is booked and nothing is read."""
         model = model_of(self._spec(), Data(None, schema, self.formula))
         model.set_params(neighbours=str(neighbours))
         return model
@@ -146,11 +143,11 @@ class Question:
         sections: dict[str, dict[str, Any]] = {section: {} for section in RULES}
         for key, value in self.keys().items():
             sections[SECTIONS[key]][key] = value
-        return _Keys(sections, options=frozenset())
+        return _BareSpec(sections, options=frozenset())
 
 
 def question_schema() -> dict[str, Any]:
-    """What a question may be as JSON Schema, made of the rules that `Question.of` checks by."""
+    """Return the JSON Schema of a question, made of the rules that `AnalystQuestion.of` checks."""
     rules = {key: RULES[section][key] for key, section in SECTIONS.items()}
     keys = {key: {**rule.schema, "description": rule.words} for key, rule in rules.items()}
     keys["title"]["maxLength"] = LONGEST_TITLE
@@ -164,8 +161,8 @@ def question_schema() -> dict[str, Any]:
     }
 
 
-def read_question(path: Path) -> tuple[str, Question]:
-    """A question file: the table that it names, empty where it names none, and what is asked."""
+def read_question(path: Path) -> tuple[str, AnalystQuestion]:
+    """Read a question file: the table that it names, empty where it names none, and the question."""
     try:
         if path.stat().st_size > _LONGEST_FILE:
             raise InputError(
@@ -181,10 +178,10 @@ def read_question(path: Path) -> tuple[str, Question]:
     return question_of(text, f"the question {path.name!r}")
 
 
-def question_of(text: str, name: str = "the question") -> tuple[str, Question]:
-    """The same of the text of a question file; ``name`` it is called in errors."""
+def question_of(text: str, name: str = "the question") -> tuple[str, AnalystQuestion]:
+    """Parse the text of a question file, which errors call ``name``; see `read_question`."""
     given = dict(read_toml(text, name))
     table = given.pop("table", "")
     if not isinstance(table, str):
         raise InputError('table must be the name of a table in quotes, such as table = "visits"')
-    return table, Question.of(given)
+    return table, AnalystQuestion.of(given)

@@ -1,4 +1,4 @@
-"""What a spec asks for as values: the table, its schema and the question, the budget, the model."""
+"""The table, schema, budget, plan and model that a spec asks for."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """A table, what is public about it, and the question; ``table`` is the path of a file, or the
-    bundled one.
-    """
+    """A table, its schema and a formula; ``table`` is the path of a file, or the bundled table."""
 
     table: Any
     schema: Schema
@@ -37,12 +35,11 @@ class Data:
 
     @property
     def name(self) -> str:
-        """Where the table is."""
         return str(self.table) if isinstance(self.table, Path) else "the bundled data"
 
     def columns(self, model: "LinearModel") -> list[Wanted]:
-        """What the fit of a model reads: the columns of its formula, the outcome first and an exposure
-        last, then ids and weights.
+        """Return the columns that the fit of a model reads: those of its formula, the outcome first and
+        an exposure last, then ids and weights.
         """
         formula = model.asked_formula
         assert formula is not None
@@ -51,12 +48,12 @@ class Data:
 
 
 def schema_of(spec: Spec) -> Schema:
-    """The schema that a spec names."""
+    """Read the schema that a spec names."""
     return Schema.read(spec.file("data", "schema", "draft one with `dpinfer schema init TABLE`"))
 
 
 def data_of(spec: Spec) -> Data:
-    """The table, schema and formula of a spec."""
+    """Return the table, schema and formula of a spec."""
     given = spec["data"]
     if spec.folder is not None:
         spec.exactly_one("data", ("path", "dataset"), 'dataset = "rand_hie"')
@@ -66,7 +63,7 @@ def data_of(spec: Spec) -> Data:
             if spec.folder is None:
                 shown = f'--{key} "{example}"'
             raise InputError(
-                f"{spec.place('data', 'path')} needs {key} beside it, for example {shown}"
+                f"{spec.name_of('data', 'path')} needs {key} beside it, for example {shown}"
             )
     schema = schema_of(spec) if "schema" in given else None
     if "path" not in given:
@@ -79,7 +76,7 @@ def data_of(spec: Spec) -> Data:
 
 
 def budget_of(spec: Spec) -> Total | None:
-    """The budget that a spec asks for; None for noise off."""
+    """Return the budget that a spec asks for; None for no noise."""
     if spec.folder is None:
         spec.exactly_one("privacy", ("epsilon", "rho"), "--epsilon 1 --delta 1e-6")
     else:
@@ -87,7 +84,7 @@ def budget_of(spec: Spec) -> Total | None:
     given = spec["privacy"]
     if "delta" in given and "epsilon" not in given:
         raise BudgetError(
-            f"{spec.place('privacy', 'delta')} goes with epsilon: give both, or drop delta"
+            f"{spec.name_of('privacy', 'delta')} goes with epsilon: give both, or drop delta"
         )
     if "none" in given:
         return None
@@ -99,7 +96,7 @@ def budget_of(spec: Spec) -> Total | None:
 
 
 def plan_of(spec: Spec) -> Plan:
-    """The default plan of the budget, but for the mechanism and the shares that are given."""
+    """Return the default plan of the budget, with the mechanism and the shares that are given."""
     budget: Budget = budget_of(spec) or NoPrivacy()
     plan = default_plan(budget)
     given = spec["privacy"]
@@ -120,8 +117,9 @@ def model_of(
     study: bool = False,
     remark: Callable[[str], None] | None = None,
 ) -> "LinearModel":
-    """The estimator that a spec asks for, with nothing booked and nothing read; a study may do
-    without privacy.  ``remark`` is told what goes by another name now.
+    """Return the estimator that a spec asks for; nothing is booked and nothing is read.
+
+    A ``study`` may do without privacy.  ``remark`` is called with a note where a key has a new name.
     """
     from dpinfer.estimators import models  # noqa: PLC0415  (loads scikit-learn)
 
@@ -131,7 +129,9 @@ def model_of(
     _check_target(spec, loss, options.get("target"))
     if options.get("target") in EARLIER:
         if remark is not None:
-            remark(f'{spec.place("model", "target")} "{options["target"]}" is now called "{ASKED}"')
+            remark(
+                f'{spec.name_of("model", "target")} "{options["target"]}" is now called "{ASKED}"'
+            )
         options["target"] = ASKED
     if "none" in spec["privacy"] and not study:
         raise BudgetError("[privacy] none is for studies: a fit needs epsilon or rho")
@@ -147,34 +147,34 @@ def model_of(
 
 
 def _check_keys(spec: Spec, loss: str, options: Mapping[str, Any]) -> None:
-    """Refuse keys of another loss."""
+    """Raise `InputError` for keys of another loss."""
     for key in options:
         owners = [name for name, face in HERE.items() if key in face.keys]
         if owners and loss not in owners:
-            raise _belongs(spec.place("model", key), owners, loss)
+            raise _belongs(spec.name_of("model", key), owners, loss)
     for key in ("mechanism", "shares"):
         if key in spec["privacy"] and not HERE[loss].penalised:
             raise InputError(
-                f"{spec.place('privacy', key)} is for losses with a penalty, not for {loss}: drop it"
+                f"{spec.name_of('privacy', key)} is for losses with a penalty, not for {loss}: drop it"
             )
 
 
 def _check_target(spec: Spec, loss: str, target: str | None) -> None:
-    """Refuse targets of another loss; what else is wrong with one, the model says."""
+    """Raise `InputError` for a target of another loss; the model checks the rest."""
     if target == GONE:
         raise InputError(
-            f'{spec.place("model", "target")} "{target}" is gone: "{ASKED}" answers the same question, the ordinary '
+            f'{spec.name_of("model", "target")} "{target}" is gone: "{ASKED}" answers the same question, the ordinary '
             "coefficients of all columns, with far shorter intervals; leave the target out"
         )
     if target in (None, ASKED, *EARLIER):
         return
     owners = [name for name, face in HERE.items() if target in face.targets]
     if loss not in owners:
-        raise _belongs(f'{spec.place("model", "target")} "{target}"', owners, loss)
+        raise _belongs(f'{spec.name_of("model", "target")} "{target}"', owners, loss)
 
 
 def _check_budget(loss: str, target: str | None, budget: Budget) -> None:
-    """Refuse a budget that cannot pay for Gaussian noise where a fit has no other."""
+    """Raise `BudgetError` for a pure budget where a fit has Gaussian noise only."""
     if isinstance(budget, ZCDP | ApproxDP):
         return
     if not HERE[loss].penalised:
@@ -188,7 +188,7 @@ def _check_budget(loss: str, target: str | None, budget: Budget) -> None:
         )
 
 
-def _belongs(what: str, owners: list[str], loss: str) -> InputError:
+def _belongs(key: str, owners: list[str], loss: str) -> InputError:
     return InputError(
-        f"{what} belongs to the loss {' or '.join(owners)}, not to {loss}: set that loss, or drop it"
+        f"{key} belongs to the loss {' or '.join(owners)}, not to {loss}: set that loss, or drop it"
     )

@@ -4,7 +4,7 @@ import time
 import pytest
 
 import dpinfer as dp
-from dpinfer.asking.allowed import SECTIONS, Question, question_of, read_question
+from dpinfer.asking.questions import SECTIONS, AnalystQuestion, question_of, read_question
 from dpinfer.asking.spec import RULES
 from dpinfer.neighbours import Neighbours
 from dpinfer.schema.design import Design
@@ -22,7 +22,7 @@ def test_guarantee_public_keys_alone():
     values = {"none": True, "shares": [1, 1, 1], "seed": 1, "replicates": 1, "checkpoint": True}
     for key in [*others, "insecure_seed", "like", "plan", "by", "request", "bounds"]:
         with pytest.raises(dp.InputError, match=f"a question has no key '{key}'"):
-            Question.of({**WHOLE, key: values.get(key, "replace")})
+            AnalystQuestion.of({**WHOLE, key: values.get(key, "replace")})
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,19 @@ def test_guarantee_public_keys_alone():
 )
 def test_bad_questions(keys, words):
     with pytest.raises(dp.DpinferError, match=words):
-        Question.of(keys)
+        AnalystQuestion.of(keys)
 
 
 def test_keys_that_go_with_another_model():
     schema = dp.Schema.parse(schema_text())
     with pytest.raises(dp.InputError, match=r"^knee belongs to the loss svm or huber"):
-        Question.of({**WHOLE, "knee": 1.0}).model(schema, Neighbours.REPLACE)
+        AnalystQuestion.of({**WHOLE, "knee": 1.0}).model(schema, Neighbours.REPLACE)
 
 
 def test_a_question_is_its_keys():
-    question = Question.of({**WHOLE, "title": "A", "level": 0.9})
-    assert Question.of(question.keys()) == question
-    assert question.digest() == Question.of(WHOLE).digest()  # what is released is the same
+    question = AnalystQuestion.of({**WHOLE, "title": "A", "level": 0.9})
+    assert AnalystQuestion.of(question.keys()) == question
+    assert question.digest() == AnalystQuestion.of(WHOLE).digest()  # what is released is the same
     other = question.at(dp.ApproxDP(1.0, 1e-6))
     assert other.digest() != question.digest()
     assert (other.budget, other.at(dp.PureDP(1.0)).budget) == (
@@ -69,7 +69,7 @@ def test_question_files(tmp_path):
     assert question_of('table = "v"\nformula = "y ~ x0"\nrho = 0.1')[0] == "v"
     path = tmp_path / "q.toml"
     path.write_text('formula = "y ~ x0"\nrho = 0.1', encoding="utf-8")
-    assert read_question(path) == ("", Question.of(WHOLE))
+    assert read_question(path) == ("", AnalystQuestion.of(WHOLE))
     for content, words in [
         (b"\xff", "no UTF-8"),
         (b"a = ", "not valid TOML"),
