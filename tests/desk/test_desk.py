@@ -12,6 +12,7 @@ import dpinfer as dp
 from dpinfer_desk.desk import Desk, state_message
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.locks import acquire, holder
+from dpinfer_desk.store.roles import allowance_of
 from dpinfer_desk.store.tables import Fingerprint, Policy
 from helpers.desks import ask, desk_in, question
 from helpers.forking import forked
@@ -258,6 +259,25 @@ def test_nothing_is_taken_without_room(tmp_path):
     desk.folder.write(type(desk.settings)(**{**vars(desk.settings), "free": 10**9}))
     with pytest.raises(dp.InputError, match="are free on the disk"):
         ask(desk)
+
+
+def test_an_allowance_at_a_pure_total_is_counted_in_epsilon(tmp_path):
+    """It pays for questions up to its ε and up to rounding, and for none beyond; half of it is spent here
+    before.  In ρ, which is at most ε²/2, it would pay for less, or for more.
+    """
+    desk = desk_in(tmp_path, total=dp.PureDP(100.0), allowance=3.0)
+    assert desk.measure("visits") == "epsilon"
+    assert allowance_of(dp.PureDP(100.0), 3.0) == dp.PureDP(3.0)
+    assert allowance_of(dp.ZCDP(100.0), 3.0) == dp.ZCDP(3.0)
+    ledger = dp.Ledger.open(tmp_path / "ledger.db")
+    spent = desk.check("visits", question(epsilon=1.5), "meier").entry
+    ledger.book(spent)
+    assert desk.analyst("visits", "meier").left == pytest.approx(1.5, rel=1e-12)
+    for epsilon, permitted in ((1.5, True), (1.5 * (1 + 1e-9), False), (1.4, True), (2.0, False)):
+        checked = desk.check("visits", question(epsilon=epsilon), "meier")
+        assert checked.permitted is permitted, epsilon
+        assert ("the allowance of 'meier'" in checked.reason) is not permitted
+        assert checked.cost == pytest.approx(epsilon, rel=1e-12)
 
 
 def test_check_tells_and_books_nothing(tmp_path):

@@ -1,6 +1,7 @@
 """Fits at a desk: public times, two outcomes, and nothing else that anybody could see."""
 
 import errno
+import itertools
 import json
 import os
 import signal
@@ -9,6 +10,7 @@ import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,6 +20,7 @@ from dpinfer.errors import NO_ANSWER, NoAnswerError, PrivacyError
 from dpinfer.privacy.gate import Gate
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import tickets
+from dpinfer_desk.store.folder import Folder
 from dpinfer_desk.store.tables import Policy
 from dpinfer_desk.worker import fit_process, response_times
 from dpinfer_desk.worker.worker import Worker
@@ -359,6 +362,43 @@ def test_response_times_are_chosen_on_made_up_records(tmp_path, monkeypatch):
     assert response_times.longest_fit(large, sharp) > 0
     with pytest.raises(dp.BudgetError):
         response_times.longest_fit(table, sharp)
+
+
+def test_response_times_grow_with_the_table(tmp_path, monkeypatch):
+    """Fits are timed on at most so many made-up records; a table four times as large takes four times
+    as long, and gets a response time for that.
+    """
+    desk = desk_in(tmp_path)
+    monkeypatch.setattr(response_times, "_MAX_MADE_UP", 400)
+    clock = SimpleNamespace(monotonic=itertools.count().__next__)  # each fit takes a second
+    monkeypatch.setattr(response_times, "time", clock)
+    small, large = (replace(desk.table("visits"), records=n).sealed() for n in (400, 1600))
+    assert response_times.longest_fit(small, question(rho=0.1)) == 1.0
+    assert response_times.longest_fit(large, question(rho=0.1)) == 4.0
+    times = (1.0, 5.0, 15.0, 60.0)
+    assert response_times.choose(times, small, question(rho=0.1)) == 5.0  # 3 (1 + .5) = 4.5
+    assert response_times.choose(times, large, question(rho=0.1)) == 15.0  # 3 (4 + .5) = 13.5
+
+
+@pytest.mark.parametrize("checks", [0, 1])
+def test_nothing_is_booked_while_the_disk_is_short(tmp_path, monkeypatch, checks):
+    """It is checked before rows are counted, and once more just before the booking."""
+    desk = desk_in(tmp_path, response_times=(600.0,))
+    asked = ask(desk)
+    needed = desk.settings.free
+    free = itertools.chain([needed] * checks, itertools.repeat(needed - 1))
+    monkeypatch.setattr(Folder, "free_megabytes", lambda _: next(free))
+    work(hasten(desk))
+    refused = desk.ticket(asked.id)
+    assert refused.state == "refused"
+    assert "not enough free space" in refused.reason
+    assert dp.Ledger.open(tmp_path / "ledger.db").entries() == ()
+    assert desk.analyst("visits", "meier").spent == 0
+    monkeypatch.undo()
+    monkeypatch.setattr(Folder, "free_megabytes", lambda _: needed)  # just enough
+    again = ask(desk)
+    work(hasten(desk))
+    assert later(desk).ticket(again.id).state == "answered"
 
 
 def test_one_made_up_table_has_an_outcome_that_a_column_decides(tmp_path):

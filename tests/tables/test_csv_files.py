@@ -218,6 +218,18 @@ def test_where_a_block_ends_changes_nothing(tmp_path_factory, content, size):
     assert len(expected) == content.count(b"\n") + (content[-1:] not in (b"", b"\n"))
 
 
+@pytest.mark.parametrize("size", [1, 2**23])
+def test_a_byte_order_mark_at_the_head_of_a_block_belongs_to_its_cell(size, write, monkeypatch):
+    """Only the one before the header is no part of a cell, wherever blocks begin."""
+    monkeypatch.setattr(csv_files, "_BLOCK", size)
+    mark = csv_files.MARK
+    path = write(mark + b"t,a\n" + mark + b"p,1\n" + mark + mark + b"p,2\np,3\n")
+    blocks = csv_files.tables(path, [SCHEMA["t"], SCHEMA["a"]])
+    found = [record for block in blocks for record in block.to_pylist()]
+    texts = ["\ufeffp", "\ufeff\ufeffp", "p"]
+    assert found == [{"t": text, "a": i + 1.0} for i, text in enumerate(texts)]
+
+
 @pytest.mark.parametrize("size", range(1, 13))
 def test_the_longest_line(size, write, monkeypatch):
     """12 bytes are read, 13 are not, wherever the pieces end."""
