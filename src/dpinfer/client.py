@@ -303,8 +303,8 @@ class RemoteDesk:
 
     def tables(self) -> dict[str, str]:
         """Return the titles of the tables that may be asked, by name."""
-        found = self._connection.call_or_raise("GET", "/tables").document
-        return {table["name"]: table["title"] for table in found["tables"]}
+        document = self._connection.call_or_raise("GET", "/tables").document
+        return {table["name"]: table["title"] for table in document["tables"]}
 
     def table(self, name: str) -> "RemoteTable":
         """Return a table by its name."""
@@ -316,15 +316,15 @@ class RemoteDesk:
     def questions(self, table: str = "", state: str = "") -> list["RemoteQuestion"]:
         """Return one's own questions, newest first: all, or those of a table or in a state."""
         chosen = {key: value for key, value in (("table", table), ("state", state)) if value}
-        found = self._connection.call_or_raise("GET", "/questions", **chosen).document
-        return [RemoteQuestion(self._connection, one) for one in found["questions"]]
+        document = self._connection.call_or_raise("GET", "/questions", **chosen).document
+        return [RemoteQuestion(self._connection, one) for one in document["questions"]]
 
     def question(self, ident: str) -> "RemoteQuestion":
         """Return a question by its id."""
-        found = self._connection.call_or_raise(
+        document = self._connection.call_or_raise(
             "GET", f"/questions/{quote(ident, safe='')}"
         ).document
-        return RemoteQuestion(self._connection, found)
+        return RemoteQuestion(self._connection, document)
 
 
 class RemoteTable(_FormerNames):
@@ -338,21 +338,21 @@ class RemoteTable(_FormerNames):
 
     _FORMER: ClassVar[Mapping[str, str]] = {"slots": "response_times"}
 
-    def __init__(self, connection: _Connection, found: Mapping[str, Any]) -> None:
+    def __init__(self, connection: _Connection, document: Mapping[str, Any]) -> None:
         self._connection = connection
-        self.name: str = found["name"]
-        self.title: str = found["title"]
-        self.schema = Schema.parse(found["schema"])
-        self.records: int | None = found["records"]
-        self.counted: bool = found["counted"]
-        self.unit: str = found["unit"]
-        self.neighbours: str = found["neighbours"]
-        self.state: str = found["state"]
-        self.policy: dict[str, Any] = found["policy"]
-        self.response_times: list[float] = found["slots"]
-        self.measure: str = found["measure"]
-        self.account: dict[str, Any] = found["account"]
-        self.allowance: dict[str, Any] | None = found["allowance"]
+        self.name: str = document["name"]
+        self.title: str = document["title"]
+        self.schema = Schema.parse(document["schema"])
+        self.records: int | None = document["records"]
+        self.counted: bool = document["counted"]
+        self.unit: str = document["unit"]
+        self.neighbours: str = document["neighbours"]
+        self.state: str = document["state"]
+        self.policy: dict[str, Any] = document["policy"]
+        self.response_times: list[float] = document["slots"]
+        self.measure: str = document["measure"]
+        self.account: dict[str, Any] = document["account"]
+        self.allowance: dict[str, Any] | None = document["allowance"]
 
     def __repr__(self) -> str:
         return f"<table {self.name!r} at {self._connection.host}>"
@@ -431,8 +431,8 @@ class RemoteTable(_FormerNames):
 
     def answers(self) -> list["RemoteAnswer"]:
         """Return past answers, newest first, which are free to read."""
-        found = self._connection.call_or_raise("GET", f"{self._path}/answers").document
-        return [RemoteAnswer(self._connection, one) for one in found["answers"]]
+        document = self._connection.call_or_raise("GET", f"{self._path}/answers").document
+        return [RemoteAnswer(self._connection, one) for one in document["answers"]]
 
     @property
     def _path(self) -> str:
@@ -451,13 +451,13 @@ def _question(formula: str, budget: Total, keys: Mapping[str, Any]) -> dict[str,
 class RemoteAnswer:
     """An answered question, as every analyst of the table may read it."""
 
-    def __init__(self, connection: _Connection, found: Mapping[str, Any]) -> None:
+    def __init__(self, connection: _Connection, document: Mapping[str, Any]) -> None:
         self._connection = connection
-        self.id: str = found["id"]
-        self.table: str = found["table"]
-        self.question = dict(found["question"])
-        self.cost: float = found["cost"]
-        self.release: str = found["release"]
+        self.id: str = document["id"]
+        self.table: str = document["table"]
+        self.question = dict(document["question"])
+        self.cost: float = document["cost"]
+        self.release: str = document["release"]
 
     def __repr__(self) -> str:
         return f"<answer {self.id[:12]}: {self.question['formula']}>"
@@ -478,20 +478,20 @@ class RemoteQuestion(RemoteAnswer, _FormerNames):
 
     _FORMER: ClassVar[Mapping[str, str]] = {"told": "state_message"}
 
-    def __init__(self, connection: _Connection, found: Mapping[str, Any]) -> None:
-        super().__init__(connection, found)
-        self.key: str = found["key"]
-        self._update(found)
+    def __init__(self, connection: _Connection, document: Mapping[str, Any]) -> None:
+        super().__init__(connection, document)
+        self.key: str = document["key"]
+        self._update(document)
 
     def __repr__(self) -> str:
         return f"<question {self.id[:12]}: {self.question['formula']}, {self.state}>"
 
-    def _update(self, found: Mapping[str, Any]) -> None:
-        self.state: str = found["state"]
-        self.state_message: str = found["told"]
-        self.reason: str = found["reason"]
-        self.due: str = found["due"]
-        self.release = found["release"]
+    def _update(self, document: Mapping[str, Any]) -> None:
+        self.state: str = document["state"]
+        self.state_message: str = document["told"]
+        self.reason: str = document["reason"]
+        self.due: str = document["due"]
+        self.release = document["release"]
 
     def refresh(self) -> "RemoteQuestion":
         """Fetch the state of the question."""

@@ -408,14 +408,14 @@ class Desk:
 
     # Persons
 
-    def add_person(self, name: str, words: str = "") -> Person:
-        """Add a person, who can then be given allowances; only stewards see ``words``."""
-        person = Person(person_named(name), words, self._time())
+    def add_person(self, name: str, description: str = "") -> Person:
+        """Add a person, who can then be given allowances; only stewards see ``description``."""
+        person = Person(person_named(name), description, self._time())
         with self.register.change(self.who) as change:
             if change("SELECT 1 FROM people WHERE name = ?", person.name).fetchone():
                 raise InputError(f"there is a person {name!r} already: choose another name")
-            change("INSERT INTO people VALUES (?, ?, ?)", person.name, words, person.added)
-            change.event("a person was added", person=person.name, words=words)
+            change("INSERT INTO people VALUES (?, ?, ?)", person.name, description, person.added)
+            change.event("a person was added", person=person.name, words=description)
         return person
 
     def persons(self) -> list[Person]:

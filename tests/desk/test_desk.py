@@ -375,7 +375,7 @@ def test_what_does_not_fit_is_not_registered(tmp_path):
 def test_hostile_texts_stay_texts(tmp_path):
     desk = desk_in(tmp_path, policy=Policy("each"))
     for k, text in enumerate(HOSTILE):
-        desk.add_person(text, words=text)
+        desk.add_person(text, description=text)
         desk.allow("visits", text, 1.0)
         asked = desk.ask("visits", question(rho=0.1 + k / 100, title=text), text, text, anyway=True)
         desk.decide(asked.id, False, text)

@@ -287,7 +287,7 @@ def test_guarantee_nothing_beside_the_databases(shared_desk):
 
     as_user(OTHER, other)
     assert sorted(folder.shared.iterdir()) == files
-    assert shared_desk.persons()[0].words == "changed"
+    assert shared_desk.persons()[0].description == "changed"
     assert sorted(folder.shared.iterdir()) == files  # also after a connection of root
 
 

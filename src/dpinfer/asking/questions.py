@@ -149,7 +149,7 @@ class AnalystQuestion:
 def question_schema() -> dict[str, Any]:
     """Return the JSON Schema of a question, made of the rules that `AnalystQuestion.of` checks."""
     rules = {key: RULES[section][key] for key, section in SECTIONS.items()}
-    keys = {key: {**rule.schema, "description": rule.words} for key, rule in rules.items()}
+    keys = {key: {**rule.schema, "description": rule.description} for key, rule in rules.items()}
     keys["title"]["maxLength"] = LONGEST_TITLE
     return {
         "type": "object",

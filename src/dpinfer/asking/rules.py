@@ -21,7 +21,7 @@ def _anything(_: Any) -> bool:
 class Rule:
     """A rule that a value must fulfil.
 
-    ``words`` state it for people and ``schema``, a JSON Schema, for programs; ``besides`` tests what
+    ``description`` states it for people and ``schema``, a JSON Schema, for programs; ``besides`` tests what
     JSON Schema cannot express.  Values in ``former`` are accepted, and not documented.
 
     Guarantee [one_truth]: a value that the command line takes is one that the document of the
@@ -29,7 +29,7 @@ class Rule:
     refused.
     """
 
-    words: str
+    description: str
     schema: Mapping[str, Any]
     besides: Callable[[Any], bool] = _anything
     former: tuple[str, ...] = ()
@@ -41,10 +41,10 @@ class Rule:
         return _meets(value, self.schema) and self.besides(value)
 
 
-def one_of(words: Iterable[str], former: Iterable[str] = ()) -> Rule:
-    """Return the rule that a value is one of some words."""
-    offered = list(words)
-    listed = " or ".join(f'"{word}"' for word in offered)
+def one_of(values: Iterable[str], former: Iterable[str] = ()) -> Rule:
+    """Return the rule that a value is one of some texts."""
+    offered = list(values)
+    listed = " or ".join(f'"{value}"' for value in offered)
     return Rule(listed, {"type": "string", "enum": offered}, former=tuple(former))
 
 

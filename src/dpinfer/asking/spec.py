@@ -212,7 +212,7 @@ def check(name: str, value: Any, rule: Rule) -> None:
         if instead is not None:
             spelling = IN_OPTIONS if name.startswith("--") else IN_SPECS
             raise InputError(f"{name} has no {short(value)}: {instead.sentence(spelling)}")
-    raise InputError(f"{name} must be {rule.words}, not {short(value)}")
+    raise InputError(f"{name} must be {rule.description}, not {short(value)}")
 
 
 def check_name(owner: str, kind: str, name: str, known: Iterable[str]) -> None:

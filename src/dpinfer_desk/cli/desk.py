@@ -50,6 +50,12 @@ _Table = Annotated[str, typer.Argument(help="The name of the table.", metavar="T
 _Person = Annotated[str, typer.Argument(help="The name of the person.", metavar="PERSON")]
 _Id = Annotated[str, typer.Argument(help="The id of a question, or its key.", metavar="QUESTION")]
 _Reason = Annotated[str, typer.Option("--reason", help="The reason (recorded in the journal).")]
+Description = Annotated[
+    str,
+    typer.Option(
+        "--description", "--words", help="Full name or department (only stewards see this)."
+    ),
+]
 Epsilon = Annotated[float | None, typer.Option(help="Allowance at a pure or an (ε, δ) total.")]
 Rho = Annotated[float | None, typer.Option(help="Allowance in zCDP, instead of --epsilon.")]
 _Approval = Annotated[
@@ -407,9 +413,7 @@ def add_person(
     folder: _Folder,
     person: _Person,
     *,
-    words: Annotated[
-        str, typer.Option(help="Full name or department (only stewards see this).")
-    ] = "",
+    description: Description = "",
     table: Annotated[str, typer.Option(help="Also give an allowance at this table.")] = "",
     epsilon: Epsilon = None,
     rho: Rho = None,
@@ -421,7 +425,7 @@ def add_person(
     amount = None
     if table:
         amount = amount_of(desk, table, epsilon, rho)
-    added = desk.add_person(person, words)
+    added = desk.add_person(person, description)
     console = Screen(quiet, as_json)
     if amount is None:
         console.show(Text(f"{added.name} was added. Next, give an allowance: dpinfer desk allow."))
@@ -754,8 +758,8 @@ def _bounds(entry: dict[str, Any]) -> str:
 
 def _facts_text(facts: dict[str, Any]) -> str:
     shown = ("table", "question", "person", "reason", "amount")
-    words = [str(facts[key])[:60] for key in shown if facts.get(key) not in (None, "")]
-    return ", ".join(words)
+    texts = [str(facts[key])[:60] for key in shown if facts.get(key) not in (None, "")]
+    return ", ".join(texts)
 
 
 def numbers(listed: str) -> list[float]:

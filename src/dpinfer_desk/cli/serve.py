@@ -101,9 +101,7 @@ def add_person(  # noqa: PLR0913  (the public face)
     person: _Person,
     *,
     role: Annotated[str, typer.Option(help="steward, analyst or auditor.")] = "analyst",
-    words: Annotated[
-        str, typer.Option(help="Full name or department (only stewards see this).")
-    ] = "",
+    description: desk_commands.Description = "",
     table: Annotated[str, typer.Option(help="Also give an allowance at this table.")] = "",
     epsilon: desk_commands.Epsilon = None,
     rho: desk_commands.Rho = None,
@@ -124,7 +122,7 @@ def add_person(  # noqa: PLR0913  (the public face)
     amount = desk_commands.amount_of(desk, table, epsilon, rho) if table else None
     password_text = _password() if password else ""
     if person not in {one.name for one in desk.persons()}:
-        person = desk.add_person(person, words).name
+        person = desk.add_person(person, description).name
     if amount is not None:
         desk.allow(table, person, amount)
     accounts = _accounts(desk)

@@ -258,16 +258,16 @@ class Register:
     def ticket(self, name: str) -> Ticket:
         """Return a question by its id, the beginning of it, or the key of its analyst."""
         # The id comes first: an analyst chooses the key, and could choose the id of somebody else.
-        found = self.tickets("id = ?", name)
-        if not found and len(name) >= _MIN_PREFIX:
-            found = self.tickets("substr(id, 1, ?) = ?", len(name), name)
-        if not found:
-            found = self.tickets("key = ?", name)
-        if len(found) > 1:
-            raise InputError(f"{name!r} names {len(found)} questions: name one by its id")
-        if not found:
+        matches = self.tickets("id = ?", name)
+        if not matches and len(name) >= _MIN_PREFIX:
+            matches = self.tickets("substr(id, 1, ?) = ?", len(name), name)
+        if not matches:
+            matches = self.tickets("key = ?", name)
+        if len(matches) > 1:
+            raise InputError(f"{name!r} names {len(matches)} questions: name one by its id")
+        if not matches:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
-        return found[0]
+        return matches[0]
 
     def add(
         self, ticket: Ticket, who: str, limits: tuple[int, int], *, again: bool = False
@@ -490,12 +490,12 @@ def _ticket(row: tuple[Any, ...]) -> Ticket:
     _require_names(ticket_named, name)
     _require_names(table_named, table)
     try:
-        asked = AnalystQuestion(**json.loads(question))
+        parsed = AnalystQuestion(**json.loads(question))
     except (ValueError, TypeError):
         raise LedgerError(
             f"the question {name} cannot be read by this version of dpinfer"
         ) from None
-    return Ticket(name, table, by, key, asked, *rest)
+    return Ticket(name, table, by, key, parsed, *rest)
 
 
 def _require_names(named: Callable[[str], str], name: str) -> None:

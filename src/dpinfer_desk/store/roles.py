@@ -25,10 +25,10 @@ _MAX_LENGTH = 100
 
 @dataclass(frozen=True)
 class Person:
-    """A person: ``name`` is recorded in ledgers, ``words`` (full name, department) only stewards see."""
+    """A person: ``name`` is recorded in ledgers, ``description`` (full name, department) only stewards see."""
 
     name: str
-    words: str
+    description: str
     added: str
 
 

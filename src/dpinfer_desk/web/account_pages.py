@@ -172,7 +172,7 @@ def _require_somebody_else(visit: Visit, name: str) -> None:
 
 
 def _accounts(visit: Visit, invited: str = "", invitation: str = "") -> Page:
-    words = {person.name: person.words for person in visit.desk.persons()}
+    words = {person.name: person.description for person in visit.desk.persons()}
     parts: dict[str, Any] = {
         "accounts": visit.accounts.all(),
         "words": words,

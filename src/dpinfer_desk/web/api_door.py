@@ -205,7 +205,7 @@ def _options(operation: Operation, query: str) -> dict[str, Any]:
         if whole and re.fullmatch(r"[0-9]{1,10}", text):
             value = int(text)
         if not rule.holds(value):
-            raise InputError(f"{key} must be {rule.words}: correct it")
+            raise InputError(f"{key} must be {rule.description}: correct it")
         options[key] = value
     return options
 

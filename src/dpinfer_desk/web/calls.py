@@ -55,7 +55,10 @@ class Body:
 
     def schema(self) -> dict[str, Any]:
         """The same as JSON Schema."""
-        keys = {key: {**rule.schema, "description": rule.words} for key, rule in self.rules.items()}
+        keys = {
+            key: {**rule.schema, "description": rule.description}
+            for key, rule in self.rules.items()
+        }
         document = {"type": "object", "properties": keys, "additionalProperties": False}
         if self.required:
             document["required"] = list(self.required)

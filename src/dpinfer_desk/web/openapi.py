@@ -79,7 +79,9 @@ def _described(operation: Operation) -> dict[str, Any]:
         "summary": operation.words.partition(".")[0],
         "description": f"{operation.words} {_who(operation)}",
         "parameters": [_place(name) for name in operation.parts]
-        + [_option(name, rule.schema, rule.words) for name, rule in operation.options.items()],
+        + [
+            _option(name, rule.schema, rule.description) for name, rule in operation.options.items()
+        ],
         "responses": {
             **{str(code): _reply(code, kind) for code, kind in operation.replies.items()},
             **{

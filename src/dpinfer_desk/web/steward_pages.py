@@ -188,7 +188,7 @@ def people(visit: Visit) -> Answer:
     one = found(visit)
     total = one.ledger().total
     analysts = desk.analysts(one.name)
-    words = {person.name: person.words for person in desk.persons()}
+    words = {person.name: person.description for person in desk.persons()}
     known = [name for name in words if name not in {analyst.person for analyst in analysts}]
     return Page(
         "people.html.j2",
