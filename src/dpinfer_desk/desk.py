@@ -181,6 +181,8 @@ class Desk:
     ) -> "Desk":
         """Open a desk; with ``old_copy`` also one whose desk.db is older than its journal, or a backup."""
         desk = cls(Folder.open(Path(path)), who, clock, public=public)
+        # Before anything is written: events must not go into a file that is no journal, nor changes into an
+        # old desk.db.
         desk._journal.require()
         lacking = desk.register.lacking()
         copied = desk.register.is_copy()
@@ -592,6 +594,8 @@ class Desk:
             key = uuid.uuid4().hex
         if key and (not key.isprintable() or len(key) > _MAX_KEY):
             raise InputError(f"a key is a text in one line of at most {_MAX_KEY} characters")
+        # A question that is sent again gets its earlier answer before anything is checked: by now it may
+        # have used up the allowance.
         ident = self._ident(name, by, key or question.digest())
         there = self.register.tickets("id = ?", ident)
         same = bool(there) and there[0].question.digest() == question.digest()
@@ -612,6 +616,7 @@ class Desk:
                 f"{checked.low_budget}; nothing was asked. Raise the budget, or ask for fewer columns; or ask all the "
                 "same (--anyway)"
             )
+        # Checked again before booking: a full disk after booking would lose a paid answer.
         settings = self.settings
         if self.folder.free_megabytes() < settings.free:
             raise ConflictError(

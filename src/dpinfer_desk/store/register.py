@@ -278,6 +278,8 @@ class Register:
         a person and of a table.  Without ``again`` the same question is not asked a second time while
         it is open or booked, or after it was answered.
         """
+        # One transaction, so that of two requests with one key the second finds the question of the first,
+        # and the limits hold however many are sent at once.
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
             if row is None:
@@ -330,6 +332,8 @@ class Register:
 
         ``columns`` are set with the state, and are the facts of the event.
         """
+        # The condition on the state is part of the statement: of two that move a question at once, such as
+        # a worker that claims it and an analyst who withdraws it, one gets None.
         names = ", ".join(f"{column} = ?" for column in ("state", *columns))
         with self.change(who) as change:
             cursor = change(

@@ -82,6 +82,7 @@ def _faults_of_ticket(ticket: Ticket, entry: Entry | None, folder: Folder) -> It
     if entry is not None and (entry.by != ticket.by or ticket.state not in _MAY_BE_PAID):
         yield f"{name} is {ticket.state}, by {ticket.by!r}, and the ledger has an entry by {entry.by!r}"
     there = folder.result(ticket.id).exists()
+    # A result that nobody paid for: the fit books before it reads a record.
     if there and entry is None:
         yield f"{name} has a result without an entry in the ledger"
     if entry is not None and ticket.state in _HAS_RESULT:
@@ -92,7 +93,8 @@ def _faults_of_ticket(ticket: Ticket, entry: Entry | None, folder: Folder) -> It
             yield f"the result of {name} names other releases than those booked"
 
 
-_MAY_BE_PAID = (tickets.CLAIMED, *tickets.PAID)  # claimed: booked a moment ago
+# A claimed question may have been booked a moment ago, and desk.db not know it yet.
+_MAY_BE_PAID = (tickets.CLAIMED, *tickets.PAID)
 
 
 def _unknown_results(known: dict[str, Ticket], folder: Folder) -> Iterator[str]:

@@ -51,6 +51,8 @@ def recover(desk: Desk) -> None:
                 if locks.holder(desk.folder.locks / ticket.id) is None:
                     settle(desk, ticket, entries.get(ticket.id))
             elif ticket.state in tickets.PAID and ticket.id not in entries:
+                # A ledger never loses an entry, so this one is an old copy: to book in it would spend the
+                # same total twice.
                 desk.alarm(table.name, checkpoints.OLD_LEDGER)
         _restore(desk, table, ledger, entries)
 
@@ -62,6 +64,7 @@ def settle(desk: Desk, ticket: Ticket, entry: Entry | None) -> None:
         desk.alarm(ticket.table, checkpoints.OLD_LEDGER)
         desk.register.settle(ticket.id, tickets.FAILED)
     elif entry is None and desk.folder.result(ticket.id).exists():
+        # The fit reads records only after it has booked, so somebody else made this file.
         desk.alarm(ticket.table, _NO_ENTRY)
         desk.register.move(ticket.id, claimed, tickets.REFUSED, "worker", reason=_NO_ENTRY)
     elif entry is None:
@@ -100,6 +103,7 @@ def _restore(desk: Desk, table: RegisteredTable, ledger: Ledger, entries: dict[s
             booking_time=entry.time,
             release=entry.release,
         )
+        # With the id of the entry, so that the same key leads to this question and is not booked again.
         with desk.register.change("worker") as change:
             insert(change, ticket)
             change.event("made anew from the ledger", question=request, by=entry.by)
