@@ -62,6 +62,7 @@ MAX_CONDITION = 1e6
 """The largest curvature of a loss, divided by that of its penalty, in a question."""
 _MAX_REASON = 1000  # characters
 _MAX_KEY = 100  # characters
+_UNPAID = (tickets.WAITING, tickets.QUEUED)  # and no process has claimed it
 _OLD_COPY = (
     "desk.db lacks {number} events that are in journal.db, so an old copy was put back: put the newest one in its "
     "place, or go on with it by `dpinfer desk verify {path} --accept-old-copy`, and look at allowances and decisions"
@@ -454,7 +455,7 @@ class Desk:
             )
             change.event(f"analyst {state}", table=name, person=person, reason=_reason(reason))
         if state == roles.REVOKED:
-            for ticket in self.tickets(name, person, (tickets.WAITING, tickets.QUEUED)):
+            for ticket in self.tickets(name, person, _UNPAID):
                 self._decline(ticket.id, "the access of the analyst was revoked")
         return self.analyst(name, person)
 
@@ -563,12 +564,10 @@ class Desk:
         question: AnalystQuestion,
         by: str,
         key: str = "",
-        *,
-        again: bool = False,
-        anyway: bool = False,
+        **options: bool,
     ) -> Ticket:
-        """Ask a question; see `submit`, which also tells whether it is new."""
-        return self.submit(name, question, by, key, again=again, anyway=anyway)[0]
+        """Ask a question; see `submit`, which has the options and also tells whether it is new."""
+        return self.submit(name, question, by, key, **options)[0]
 
     def submit(
         self,
@@ -651,43 +650,29 @@ class Desk:
 
     def decide(self, ident: str, approve: bool, reason: str = "") -> Ticket:
         """Approve a waiting question, or decline one that is not booked yet."""
-        ticket = self.register.ticket(ident)
+        reason = _reason(reason)
         if not approve:
-            return self._decline(ticket.id, _reason(reason))
-        moved = self.register.move(
-            ticket.id,
-            (tickets.WAITING,),
-            tickets.QUEUED,
-            self.who,
-            decided=self._time(),
-            decider=self.who,
-            reason=_reason(reason),
-        )
-        if moved is None:
-            raise _too_late(self._shown(ticket), "approved")
-        return moved
-
-    def _decline(self, ident: str, reason: str) -> Ticket:
-        moved = self.register.move(
-            ident,
-            (tickets.WAITING, tickets.QUEUED),
-            tickets.DECLINED,
-            self.who,
-            decided=self._time(),
-            decider=self.who,
-            reason=reason,
-        )
-        if moved is None:
-            raise _too_late(self.ticket(ident), "declined")
-        return moved
+            return self._decline(ident, reason)
+        decision = self._decision(reason)
+        return self._move(ident, (tickets.WAITING,), tickets.QUEUED, "approved", **decision)
 
     def withdraw(self, ident: str) -> Ticket:
         """Withdraw a question before it is booked, free of charge."""
+        return self._move(ident, _UNPAID, tickets.WITHDRAWN, "withdrawn")
+
+    def _decline(self, ident: str, reason: str) -> Ticket:
+        return self._move(ident, _UNPAID, tickets.DECLINED, "declined", **self._decision(reason))
+
+    def _decision(self, reason: str) -> dict[str, str]:
+        return {"decided": self._time(), "decider": self.who, "reason": reason}
+
+    def _move(
+        self, ident: str, before: tuple[str, ...], state: str, action: str, **columns: str
+    ) -> Ticket:
         ticket = self.register.ticket(ident)
-        before = (tickets.WAITING, tickets.QUEUED)
-        moved = self.register.move(ticket.id, before, tickets.WITHDRAWN, self.who)
+        moved = self.register.move(ticket.id, before, state, self.who, **columns)
         if moved is None:
-            raise _too_late(self._shown(ticket), "withdrawn")
+            raise _too_late(self.ticket(ticket.id), action)
         return moved
 
     def result(self, ident: str) -> FitResult:

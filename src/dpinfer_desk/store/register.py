@@ -282,30 +282,20 @@ class Register:
         # and the limits hold however many are sent at once.
         with self.change(who) as change:
             row = change(f"SELECT {_TICKET} FROM questions WHERE id = ?", ticket.id).fetchone()
-            if row is None:
-                self._require_new(change, ticket, again)
-                _require_below_limits(change, ticket, limits)
-                insert(change, ticket)
-                change.event(
-                    "asked",
-                    question=ticket.id,
-                    table=ticket.table,
-                    by=ticket.by,
-                    state=ticket.state,
-                    keys=ticket.question.keys(),
-                )
-                return ticket, True
-            if _ticket(row).state in FREE:
+            stored = None if row is None else _ticket(row)
+            if stored is None or stored.state in FREE:
                 self._require_new(change, ticket, again)
                 _require_below_limits(change, ticket, limits)
                 change("DELETE FROM questions WHERE id = ?", ticket.id)
                 insert(change, ticket)
-                change.event("asked", question=ticket.id, table=ticket.table, state=ticket.state)
+                facts: dict[str, Any] = {"table": ticket.table, "state": ticket.state}
+                if stored is None:
+                    facts |= {"by": ticket.by, "keys": ticket.question.keys()}
+                change.event("asked", question=ticket.id, **facts)
                 return ticket, True
-        there = _ticket(row)
-        if there.question.digest() != ticket.question.digest():
+        if stored.question.digest() != ticket.question.digest():
             raise ConflictError(OTHER_QUESTION)
-        return there, False
+        return stored, False
 
     def _require_new(self, change: Change, ticket: Ticket, again: bool) -> None:
         """Raise `ConflictError` if the analyst has asked the same question under another key."""
