@@ -282,7 +282,7 @@ class Desk:
             ):
                 raise InputError(
                     f"a file of {table.name} is one of {other.name}, too, and their ledgers differ, so that the same "
-                    f"units would be protected by two totals: use the ledger of {other.name}, or say in words why not "
+                    f"units would be protected by two totals: use the ledger of {other.name}, or give a reason why not "
                     "(--although)"
                 )
 
@@ -317,7 +317,9 @@ class Desk:
         """
         table = self.table(name)
         if not reason.strip():
-            raise InputError("say in words why the table may be asked again: they are kept")
+            raise InputError(
+                "the journal records why a table is asked again: give a reason"
+            )
         if self.public and table.changed():
             raise InputError(
                 f"{table.changed()}: who holds the data opens it again, with `dpinfer desk table resume`"
@@ -809,11 +811,9 @@ def _public_number(
 def _closed(table: RegisteredTable, analyst: Analyst) -> str:
     """Return why the analyst cannot ask now; empty if he can."""
     if table.state != tables.OPEN:
-        return f"the table {table.name} is paused: ask the steward"
+        return f"the table {table.name} is paused: contact the steward"
     if analyst.state != ACTIVE:
-        return (
-            f"the access of {analyst.person!r} to {table.name} is {analyst.state}: ask the steward"
-        )
+        return f"the access of {analyst.person!r} to {table.name} is {analyst.state}: contact the steward"
     return ""
 
 

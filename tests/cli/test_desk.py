@@ -172,7 +172,7 @@ def test_bad_commands(folder):
     fails(desk_of(folder, "allow", "visits", "meier", "--epsilon", 1), "counts rho")
     fails(desk_of(folder, "allow", "visits", "meier", "--rho", -1), "rho must be")
     fails(desk_of(folder, "show", "abcd"), "there is no question 'abcd'")
-    fails(desk_of(folder, "table resume", "visits"), "say in words")
+    fails(desk_of(folder, "table resume", "visits"), "give a reason")
     add = ["table add", "two", "--data", folder / "table.csv", "--schema", folder / "schema.toml"]
     fails(desk_of(folder, *add, "--ledger", folder / "new.db"), "give its total")
     fails(

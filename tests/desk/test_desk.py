@@ -249,7 +249,7 @@ def test_limits_allowance_and_states_of_people(tmp_path):
     desk.pause("visits", "new rows")
     with pytest.raises(dp.LedgerError, match="visits is paused"):
         ask(desk, rho=0.13)
-    with pytest.raises(dp.InputError, match="say in words"):
+    with pytest.raises(dp.InputError, match="give a reason"):
         desk.resume("visits", " ")
     assert desk.resume("visits", "the same people").state == "open"
 

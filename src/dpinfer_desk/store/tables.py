@@ -170,7 +170,7 @@ def table_named(name: str) -> str:
     """Return the name of a table if it may be part of an address and of a path."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
-            f"the name of a table has small letters, digits, '.', '_' and '-', at most 60, not {short(name)}"
+            f"the name of a table has lower-case letters, digits, '.', '_' and '-', at most 60, not {short(name)}"
         )
     return name
 
