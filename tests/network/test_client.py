@@ -89,6 +89,17 @@ def test_check_and_forecast(table, desk):
     assert not desk.desk.table("visits").ledger().entries()
 
 
+def test_former_names_are_still_read(table):
+    found = table.check(FORMULA, BUDGET)
+    assert table.slots == table.response_times
+    assert (found.allowed, found.hopeless) == (found.permitted, found.low_budget)
+    asked = table.ask("visit ~ age", dp.ZCDP(0.01))
+    assert asked.told == asked.state_message
+    asked.withdraw()
+    with pytest.raises(AttributeError, match="'RemoteCheck' object has no attribute 'nothing'"):
+        _ = found.nothing
+
+
 def test_ask_and_wait(tmp_path):
     """The same result as at home, also by the id alone, from another machine."""
     desk = Site(tmp_path)
@@ -276,7 +287,7 @@ def said(status, body=b"", headers=""):
 def test_servers_that_are_no_desk():
     """No redirect is followed, so that no token goes elsewhere; what is no answer of a desk is said."""
     away = said(302, headers="location: http://192.0.2.1/\r\n")
-    with Scripted(away) as address, pytest.raises(dp.ServerError, match="leads elsewhere"):
+    with Scripted(away) as address, pytest.raises(dp.ServerError, match="redirects to another address"):
         dp.connect(address, "token").tables()
     for answer in (said(200, b"<html>"), said(404, b"<html>"), said(500, b"[]")):
         with Scripted(answer) as address, pytest.raises(dp.ServerError, match="check the address"):
