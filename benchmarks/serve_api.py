@@ -26,7 +26,7 @@ from benchmarks.desk import PURE, desk_in, small_files
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.client import Site
+from dpinfer.client import RemoteDesk
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.accounts import Accounts
 from dpinfer_desk.web.openapi import PREFIX
@@ -196,7 +196,7 @@ def overspend(number: int, slot: float) -> dict[str, object]:
     }
 
 
-def outcome(site: Site, path: str, chosen: dict[str, str]) -> str:
+def outcome(site: RemoteDesk, path: str, chosen: dict[str, str]) -> str:
     """The status of one send, or the kind of its error."""
     try:
         answer = site._connection.call("PUT", path, QUESTION, **chosen)
