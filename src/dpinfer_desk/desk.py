@@ -317,9 +317,7 @@ class Desk:
         """
         table = self.table(name)
         if not reason.strip():
-            raise InputError(
-                "the journal records why a table is asked again: give a reason"
-            )
+            raise InputError("the journal records why a table is asked again: give a reason")
         if self.public and table.changed():
             raise InputError(
                 f"{table.changed()}: who holds the data opens it again, with `dpinfer desk table resume`"

@@ -287,7 +287,10 @@ def said(status, body=b"", headers=""):
 def test_servers_that_are_no_desk():
     """No redirect is followed, so that no token goes elsewhere; what is no answer of a desk is said."""
     away = said(302, headers="location: http://192.0.2.1/\r\n")
-    with Scripted(away) as address, pytest.raises(dp.ServerError, match="redirects to another address"):
+    with (
+        Scripted(away) as address,
+        pytest.raises(dp.ServerError, match="redirects to another address"),
+    ):
         dp.connect(address, "token").tables()
     for answer in (said(200, b"<html>"), said(404, b"<html>"), said(500, b"[]")):
         with Scripted(answer) as address, pytest.raises(dp.ServerError, match="check the address"):
