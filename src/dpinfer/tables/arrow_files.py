@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from dpinfer.errors import InputError
 from dpinfer.rows import workers
 from dpinfer.rows.id_buckets import Parted, Parts, count_ids, number_of_parts
-from dpinfer.rows.source import Source, most_records
+from dpinfer.rows.source import Source, require_record_limit
 from dpinfer.schema.columns import Category, Ids, Outcome, Wanted
 from dpinfer.tables import csv_files
 from dpinfer.tables.memory import (
@@ -163,8 +163,8 @@ class Files:
     def _opened(self, columns: Sequence[Wanted]) -> "Opened":
         """The files with the types of the given columns."""
         members = self._members(columns)
-        told = _folder_columns(members)
-        schemas = [member.schema(columns, told) for member in members]
+        folder_columns = _folder_columns(members)
+        schemas = [member.schema(columns, folder_columns) for member in members]
         coded = _text_levels(columns)
         fields = []
         for name in names_of(columns):
@@ -173,7 +173,7 @@ class Files:
             if pa.types.is_large_string(kind) and name in coded:
                 kind = pa.dictionary(pa.int32(), pa.string())
             fields.append(pa.field(name, kind))
-        return Opened(members, told, pa.schema(fields))
+        return Opened(members, folder_columns, pa.schema(fields))
 
     def _members(self, columns: Sequence[Wanted]) -> list["Member"]:
         """Files that all have the columns."""
@@ -192,7 +192,7 @@ class Files:
 
     def _units(self, reader: Reader, n: int, rows: int) -> Source:
         """All rows of each unit together: in memory or, where that is too small, in parts."""
-        most_records(rows, reader.encoder.unit.largest)
+        require_record_limit(rows, reader.encoder.unit.largest)
         parts = number_of_parts(rows, reader.encoder.width, workers.memory())
         if parts == 1:
             return InMemory(self.read(reader.columns)).source(reader)
@@ -202,12 +202,12 @@ class Files:
 
 @dataclass(frozen=True)
 class Opened:
-    """The files of a table whose columns were looked up: those that folders tell, and the types of
+    """The files of a table whose columns were looked up: those that folders name, and the types of
     all that will be read.
     """
 
     members: Sequence["Member"]
-    told: dict[str, pa.Array]
+    folder_columns: dict[str, pa.Array]
     schema: pa.Schema
 
     def tables(
@@ -218,7 +218,7 @@ class Opened:
         """
         schema = pa.schema([self.schema.field(name) for name in names_of(columns)])
         for member in self.members:
-            parts = member.tables(columns, self.told, rows, alone=alone)
+            parts = member.tables(columns, self.folder_columns, rows, alone=alone)
             while (part := member.checked(partial(next, parts, None))) is not None:
                 yield member.checked(partial(_cast, part, schema))
 
@@ -226,11 +226,11 @@ class Opened:
         """Some of the columns in pieces of ``size`` rows, the last one excepted; ``rows`` is how many
         there are in all.
         """
-        whole = len(names_of(columns)) == len(self.schema)
-        decoded = _PIECES * size if whole else size
+        all_columns = len(names_of(columns)) == len(self.schema)
+        decoded = _PIECES * size if all_columns else size
         left: list[pa.Table] = []
         seen = 0
-        for table in self.tables(columns, decoded, alone=not whole):
+        for table in self.tables(columns, decoded, alone=not all_columns):
             seen += len(table)
             if seen > rows:
                 break
@@ -339,7 +339,7 @@ def _as(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class Member:
-    """One file of a table, its kind, and the columns that its folders tell, each with a text or
+    """One file of a table, its kind, and the columns that its folders name, each with a text or
     nothing.
     """
 
@@ -354,9 +354,15 @@ class Member:
             return [(name, None) for name in _by_commas(self.path.name, names)]
         return [(field.name, field.type) for field in self.checked(lambda: list(self._schema()))]
 
-    def schema(self, columns: Sequence[Wanted], told: dict[str, pa.Array]) -> pa.Schema:
-        """The types of the columns, those that folders tell included."""
-        return self.checked(lambda: self._with_told(self._no_rows(columns, told), told).schema)
+    def schema(self, columns: Sequence[Wanted], folder_columns: dict[str, pa.Array]) -> pa.Schema:
+        """Return the types of the columns, including those that folders name."""
+        return self.checked(
+            lambda: (
+                self._with_folder_columns(
+                    self._no_rows(columns, folder_columns), folder_columns
+                ).schema
+            )
+        )
 
     def count(self) -> int:
         """The number of rows."""
@@ -365,7 +371,7 @@ class Member:
     def tables(
         self,
         columns: Sequence[Wanted],
-        told: dict[str, pa.Array],
+        folder_columns: dict[str, pa.Array],
         rows: int,
         *,
         alone: bool = False,
@@ -373,11 +379,11 @@ class Member:
         """The columns, ``rows`` rows at a time where the kind of file lets one choose; ``alone`` is
         for one of several workers, which needs no help of others.
         """
-        own = [column for column in columns if column.name not in told]
+        own = [column for column in columns if column.name not in folder_columns]
         names = [column.name for column in columns]
         rows = rows or max(1024, _CELLS // max(len(own), 32))
         for table in self._own_tables(own, rows, alone=alone):
-            yield _selected(self._with_told(table, told), names)
+            yield _selected(self._with_folder_columns(table, folder_columns), names)
 
     def checked(self, act: Callable[[], T]) -> T:
         """What ``act`` reads of the file; its errors name the file and quote nothing of it."""
@@ -394,9 +400,11 @@ class Member:
             f"check {self.path.name!r}, no readable {self.kind} file ({fault}): {remedy}"
         )
 
-    def _with_told(self, table: pa.Table, told: dict[str, pa.Array]) -> pa.Table:
-        """The table of the file with the columns that its folders tell."""
-        for name, values in told.items():
+    def _with_folder_columns(
+        self, table: pa.Table, folder_columns: dict[str, pa.Array]
+    ) -> pa.Table:
+        """The table of the file with the columns that its folders name."""
+        for name, values in folder_columns.items():
             value: str | int | None = dict(self.keys)[name]
             if value is not None and pa.types.is_integer(values.type):
                 value = int(value)
@@ -404,9 +412,11 @@ class Member:
             table = table.append_column(name, pa.repeat(scalar, len(table)))
         return table
 
-    def _no_rows(self, columns: Sequence[Wanted], told: dict[str, pa.Array]) -> pa.Table:
+    def _no_rows(self, columns: Sequence[Wanted], folder_columns: dict[str, pa.Array]) -> pa.Table:
         if self.kind == "CSV":
-            return csv_files.no_rows([column for column in columns if column.name not in told])
+            return csv_files.no_rows(
+                [column for column in columns if column.name not in folder_columns]
+            )
         return self._schema().empty_table()
 
     def _schema(self) -> pa.Schema:
@@ -425,7 +435,7 @@ class Member:
         self, columns: Sequence[Wanted], rows: int, *, alone: bool
     ) -> Iterator[pa.Table]:
         names = [column.name for column in columns]
-        if self.kind == "CSV" and not columns:  # folders tell all that is asked for
+        if self.kind == "CSV" and not columns:  # folders name all columns that are asked for
             for first in range(0, number := self._count(), rows):
                 yield pa.table({"": pa.nulls(min(rows, number - first))})
         elif self.kind == "CSV":
@@ -474,13 +484,13 @@ def members_of(path: str | PathLike[str]) -> list[Member]:
     if _is(path, Path.is_dir):
         inside = sorted(file for file in path.rglob("*") if _is_visible(file.relative_to(path)))
         members = [_member(file, path) for file in inside if _kind(file) and file.is_file()]
-        return _alike(members, f"the folder {str(path)!r}")
+        return _require_uniform(members, f"the folder {str(path)!r}")
     there = _is(path, Path.is_file)
     if not there and has_magic(str(path)):
         matching = sorted(map(Path, glob(str(path), recursive=True)))
         root = Path(path.anchor)
         members = [_member(file, root) for file in matching if file.is_file() and _kind(file)]
-        return _alike(members, f"the pattern {str(path)!r}")
+        return _require_uniform(members, f"the pattern {str(path)!r}")
     if not _kind(path):
         raise _refusal(path.name)
     if not there:
@@ -488,10 +498,10 @@ def members_of(path: str | PathLike[str]) -> list[Member]:
     return [Member(path, _kind(path))]
 
 
-def _is(path: Path, what: Callable[[Path], bool]) -> bool:
+def _is(path: Path, test: Callable[[Path], bool]) -> bool:
     """Whether there is something of a kind at a path; not where no path can be like it."""
     try:
-        return what(path)
+        return test(path)
     except (OSError, ValueError):
         return False
 
@@ -514,8 +524,8 @@ def _member(file: Path, root: Path) -> Member:
     return Member(file, _kind(file), tuple(keys))
 
 
-def _alike(members: list[Member], owner: str) -> list[Member]:
-    """Files of one kind, whose folders tell the same columns."""
+def _require_uniform(members: list[Member], owner: str) -> list[Member]:
+    """Refuse files of different kinds, or whose folders name different columns."""
     if not members:
         raise InputError(f"{owner} holds no file that is read: {', '.join(_KINDS)}")
     if len({member.kind for member in members}) > 1:
@@ -530,13 +540,13 @@ def _alike(members: list[Member], owner: str) -> list[Member]:
 
 
 def _folder_columns(members: list[Member]) -> dict[str, pa.Array]:
-    """The columns that folders tell, one value per file: integers if all are, else texts."""
+    """Return the columns that folders name, one value per file: integers if all are, else texts."""
     columns = {}
     for j, (key, _) in enumerate(members[0].keys):
         values = [member.keys[j][1] for member in members]
         if all(value is None or _is_integer(value) for value in values):
-            whole = [None if value is None else int(value) for value in values]
-            columns[key] = pa.array(whole, pa.int64())
+            integers = [None if value is None else int(value) for value in values]
+            columns[key] = pa.array(integers, pa.int64())
         else:
             columns[key] = pa.array(values)
     return columns

@@ -1,17 +1,17 @@
-"""Any column as numbers, places among levels, ids or hashes; no cell raises.
+"""Any column as numbers, codes of levels, ids or hashes; no cell raises.
 
 What is declared may be refused: a shape, the type of an array or of a column.  What single cells
 hold is private, and a list or a column of objects may hold anything: there a cell counts if it is
 of one of a few plain types, else it is missing.  No method of a cell is called, no cell raises, and
 no array gets its type from what the cells are.
 
-Numbers are read as numbers (`to_numbers`).  Everything else is read in two steps: `codes` says
+Numbers are read as numbers (`to_numbers`).  Everything else is read in two steps: `factorize` says
 which value each cell has, by whatever table of values the column has of its own, and then the
 values are looked at, each once:
 
 | asked for | function | what a value becomes |
 | --- | --- | --- |
-| levels of a schema | `to_places` | its place among the levels |
+| levels of a schema | `to_level_codes` | its code: the index of its level |
 | dates | `to_days` | the number of its day |
 | ids of units | `to_ids` | a number, in the order in which ids first occur |
 | levels to be learned | `tally` | its text, if it can be a level |
@@ -105,16 +105,16 @@ def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int
     )
 
 
-def places(name: str, values: Any, levels: Sequence[Level]) -> Codes:
-    """The place of each label among the levels, their number for anything else; refused by shape
-    and type alone.
+def level_codes(name: str, values: Any, levels: Sequence[Level]) -> Codes:
+    """Return the code of each label, the number of levels for anything else; refused by shape and
+    type alone.
     """
     if is_list(values):
         return match(objects(values), levels)
     declared = kind_of(np.asarray(levels))
     return _read(
         values,
-        lambda cells: to_places(cells, levels),
+        lambda cells: to_level_codes(cells, levels),
         lambda kind: (
             f"{name} is {kind} but classes= are {declared}: "
             f"declare the two labels of {name} as classes="
@@ -274,7 +274,7 @@ def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:
         return nw.Unknown()
 
 
-def _is_whole(dtype: nw.dtypes.DType) -> bool:
+def _is_integral(dtype: nw.dtypes.DType) -> bool:
     """Booleans, and integers that numpy has, which ends at 64 bits."""
     if dtype == nw.Boolean:
         return True
@@ -317,9 +317,9 @@ def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
     dtype = type_of(cells)
     if dtype == nw.Boolean and "b" not in kinds:
         return None
-    if _is_whole(dtype):
-        whole, missing = _whole(cells)
-        return np.where(missing, np.nan, whole.astype(np.float64))
+    if _is_integral(dtype):
+        integers, missing = _integers(cells)
+        return np.where(missing, np.nan, integers.astype(np.float64))
     if not dtype.is_numeric():
         return None
     return np.asarray(cells.cast(nw.Float64).to_numpy(), dtype=np.float64)
@@ -348,7 +348,7 @@ def _float(value: Any, beyond: float = np.nan) -> float:
         return beyond
 
 
-def _whole(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def _integers(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     """Integers or booleans and which are missing, by numpy: Arrow refuses large integers."""
     missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
     filled = column.fill_null(False if column.dtype == nw.Boolean else 0)
@@ -358,18 +358,18 @@ def _whole(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.boo
 def _unmasked(
     cells: npt.NDArray[Any], result: npt.NDArray[Any], missing: float
 ) -> npt.NDArray[Any]:
-    """What was found in an array, with the cells that numpy's masks hide as missing."""
+    """Return the result of an array with the cells that numpy masks as missing."""
     if isinstance(cells, np.ma.MaskedArray):
         return np.where(np.ma.getmaskarray(cells), missing, result)
     return result
 
 
-# Codes: which value each cell has
+# Which value each cell has
 
 
-def codes(cells: Cells) -> tuple[Codes, Values] | None:
-    """The place of each cell's value in an array of values, -1 where a cell is missing; None if
-    the type is none whose cells can be compared.
+def factorize(cells: Cells) -> tuple[Codes, Values] | None:
+    """Return the index of each cell's value in an array of values, -1 where a cell is missing; None
+    if cells of the type cannot be compared.
 
     Where a column has a table of its values, as categories have, or where Arrow makes one, each
     value stands in the array once; else the array is the column.
@@ -382,17 +382,17 @@ def codes(cells: Cells) -> tuple[Codes, Values] | None:
     if categories is not None:
         return _category_codes(cells), categories
     dtype = type_of(cells)
-    if _is_whole(dtype) or dtype.is_float():
+    if _is_integral(dtype) or dtype.is_float():
         return _number_codes(cells)
     if _is_python_text(cells):
-        return codes(objects(cells.to_list()))
+        return factorize(objects(cells.to_list()))
     return _arrow_codes(cells)
 
 
 def _number_codes(column: nw.Series[Any]) -> tuple[Codes, Values]:
     """Integers stay what they are, as floats cannot tell large ones apart."""
-    if _is_whole(type_of(column)):
-        values, missing = _whole(column)
+    if _is_integral(type_of(column)):
+        values, missing = _integers(column)
         return np.where(missing, -1, np.arange(len(values))), values
     return np.arange(len(column)), np.asarray(to_numbers(column))  # a null is a NaN
 
@@ -484,12 +484,12 @@ def to_days(cells: Cells) -> Array | None:
 
     A time counts as its date, by the clock of its own time zone.
     """
-    coded = codes(cells)
+    coded = factorize(cells)
     if coded is None:
         return None
-    where, values = coded
+    codes, values = coded
     days = _value_days(values)
-    return None if days is None else np.append(days, np.nan)[where]
+    return None if days is None else np.append(days, np.nan)[codes]
 
 
 def _value_days(values: Values) -> Array | None:  # noqa: PLR0911  (one per type)
@@ -531,25 +531,25 @@ def _numpy_days(values: npt.NDArray[Any]) -> Array:
     far: beyond that all dates are clipped.
     """
     unit, step = np.datetime_data(values.dtype)
-    whole = values.astype(np.int64)
+    counts = values.astype(np.int64)
     if unit == "generic":  # holds nothing but missing values
         return np.full(values.shape, np.nan)
     if unit in ("Y", "M", "W"):
-        near = np.clip(whole, -_FARTHEST // step, _FARTHEST // step).astype(values.dtype)
+        near = np.clip(counts, -_FARTHEST // step, _FARTHEST // step).astype(values.dtype)
         days = near.astype("M8[D]").astype(np.float64)
     elif step == 1 and _PER_DAY[unit] < 2**63:
-        days = np.floor_divide(whole, _PER_DAY[unit]).astype(np.float64)
+        days = np.floor_divide(counts, _PER_DAY[unit]).astype(np.float64)
     else:  # of units that nobody has: to the precision of floats
-        days = np.floor(whole.astype(np.float64) * (step / _PER_DAY[unit]))
+        days = np.floor(counts.astype(np.float64) * (step / _PER_DAY[unit]))
     return np.where(np.isnat(values), np.nan, days)
 
 
 def _arrow_days(values: pa.Array) -> Array | None:
     """Times of Arrow, in its own zone where it has one; None for a zone that is not known."""
     per_second = _UNITS[values.type.unit]
-    whole = values.cast(pa.int64())
+    integers = values.cast(pa.int64())
     missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-    numbers = np.asarray(whole.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
+    numbers = np.asarray(integers.fill_null(0).to_numpy(zero_copy_only=False), dtype=np.int64)
     seconds = np.clip(np.floor_divide(numbers, per_second), _FIRST_SECOND, _LAST_SECOND)
     if values.type.tz is not None:
         # one more, so that a zone is looked up where there is no cell, too
@@ -566,18 +566,20 @@ def _arrow_days(values: pa.Array) -> Array | None:
 
 
 @np.errstate(all="ignore")
-def to_places(cells: Cells, levels: Sequence[Level], *, any_spelling: bool = False) -> Codes | None:
-    """The place of each cell among the levels, their number for anything else; None if their type
+def to_level_codes(
+    cells: Cells, levels: Sequence[Level], *, any_spelling: bool = False
+) -> Codes | None:
+    """Return the code of each cell, the number of levels for anything else; None if their type
     holds no level.  With ``any_spelling`` case and runs of white space do not count.
     """
     if isinstance(cells, np.ndarray):
-        return _array_places(cells, levels, any_spelling)
+        return _array_level_codes(cells, levels, any_spelling)
     if not _all_null(cells) and _categories(cells) is None:  # which may be anything
         if not isinstance(levels[0], str):
-            return _number_places(cells, levels)
+            return _number_level_codes(cells, levels)
         if type_of(cells) not in (nw.String, nw.Categorical, nw.Enum):
             return None
-    coded = _dictionary_codes(cells) or codes(cells)
+    coded = _dictionary_codes(cells) or factorize(cells)
     texts = None if coded is None else _texts(coded[1])
     if coded is None or texts is None:
         return None
@@ -593,20 +595,20 @@ def _dictionary_codes(column: nw.Series[Any]) -> tuple[Codes, Values] | None:
     return _indices(dictionary), dictionary.dictionary
 
 
-def _array_places(
+def _array_level_codes(
     cells: npt.NDArray[Any], levels: Sequence[Level], any_spelling: bool
 ) -> Codes | None:
     kinds = "OUT" if isinstance(levels[0], str) else "Obiuf"
     if cells.dtype.kind not in kinds:
         return None
-    found = match(np.asarray(cells), levels, any_spelling=any_spelling)
-    return _unmasked(cells, found, len(levels))
+    codes = match(np.asarray(cells), levels, any_spelling=any_spelling)
+    return _unmasked(cells, codes, len(levels))
 
 
-def _number_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | None:
-    if _is_whole(type_of(column)):
-        whole, missing = _whole(column)
-        return np.where(missing, len(levels), match(whole, levels))
+def _number_level_codes(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | None:
+    if _is_integral(type_of(column)):
+        integers, missing = _integers(column)
+        return np.where(missing, len(levels), match(integers, levels))
     values = to_numbers(column)
     return None if values is None else match(values, levels)
 
@@ -614,69 +616,69 @@ def _number_places(column: nw.Series[Any], levels: Sequence[Level]) -> Codes | N
 def match(
     values: npt.NDArray[Any], levels: Sequence[Level], *, any_spelling: bool = False
 ) -> Codes:
-    """The place of each value of an array among the levels; their number for anything else.
+    """Return the code of each value of an array, the number of levels for anything else.
 
     Texts are the same up to white space around them and to how accents are stored; with
     ``any_spelling`` also up to case and runs of white space.
     """
     other = len(levels)
     if isinstance(levels[0], str):
-        texts = _LoosePlaces(levels) if any_spelling else _Places(levels)
+        index = _LooseLevelIndex(levels) if any_spelling else _LevelIndex(levels)
         cells = values.astype(object, copy=False).flat
-        found = [texts[cell] if type(cell) in _TEXTS else other for cell in cells]
-        return np.array(found, dtype=np.intp).reshape(values.shape)
+        codes = [index[cell] if type(cell) in _TEXTS else other for cell in cells]
+        return np.array(codes, dtype=np.intp).reshape(values.shape)
     if values.dtype.kind == "O":
         known = {level: j for j, level in enumerate(levels)}
         cells = values.flat
-        found = [
+        codes = [
             known.get(cell, other) if type(cell) in _PLAIN_NUMBERS else other for cell in cells
         ]
-        return np.array(found, dtype=np.intp).reshape(values.shape)
+        return np.array(codes, dtype=np.intp).reshape(values.shape)
     result = np.full(values.shape, other)
     for j, level in enumerate(levels):
         result[values == level] = j
     return result
 
 
-class _Places(dict[Any, int]):
-    """The place of a text among levels; what a text is like once tidied is found out once."""
+class _LevelIndex(dict[Any, int]):
+    """The codes of texts; each text is tidied once."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self._levels = {tidied(level): j for j, level in enumerate(levels)}
         # Texts with the same NFC have the same NFD, and no character is stored as none in it: a
         # text is at most as long as the NFD of the level that it is.
-        self._most = max(len(normalize("NFD", level)) for level in self._levels)
+        self._max_length = max(len(normalize("NFD", level)) for level in self._levels)
         super().__init__(self._levels)
 
     def __missing__(self, text: str) -> int:
-        self[text] = self._levels.get(_tidy(text, self._most), len(self._levels))
+        self[text] = self._levels.get(_tidy(text, self._max_length), len(self._levels))
         return self[text]
 
 
-class _LoosePlaces(_Places):
+class _LooseLevelIndex(_LevelIndex):
     """The same, where case and runs of white space do not count."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         dict.__init__(self)
         self._levels = {spelling_key(str(level)): j for j, level in enumerate(levels)}
-        self._most = max(map(len, self._levels))  # a text is no longer than what it is alike
+        self._max_length = max(map(len, self._levels))  # a text is no longer than what it is alike
 
     def __missing__(self, text: str) -> int:
         bare = " ".join(text.split())
-        key = spelling_key(bare) if len(bare) <= self._most else None
+        key = spelling_key(bare) if len(bare) <= self._max_length else None
         self[text] = self._levels.get(key, len(self._levels))
         return self[text]
 
 
-def _tidy(text: str, most: int) -> str | None:
-    """A text as it is compared, None if it has more than ``most`` characters.
+def _tidy(text: str, max_length: int) -> str | None:
+    """Return a text as it is compared, None if it has more than ``max_length`` characters.
 
     Guarantee [long_cells_are_quick]: the time for a cell grows as its length, for one of any
     length.  To tidy a text takes the square of it, where accents are many, so one that no level can
     be is not tidied.
     """
     bare = text.strip()
-    return tidy(bare) if len(bare) <= most else None
+    return tidy(bare) if len(bare) <= max_length else None
 
 
 # Ids
@@ -691,12 +693,12 @@ def to_ids(cells: Cells) -> Codes | None:
     """
     if not isinstance(cells, np.ndarray) and _categories(cells) is not None:
         return _in_order(_category_codes(cells))  # whatever the categories are, they differ
-    coded = codes(cells)
+    coded = factorize(cells)
     if coded is None:
         return None
-    where, values = coded
+    codes, values = coded
     ids = _value_ids(values)
-    return None if ids is None else _in_order(np.append(ids, -1)[where])
+    return None if ids is None else _in_order(np.append(ids, -1)[codes])
 
 
 def _value_ids(values: Values) -> npt.NDArray[Any] | None:
@@ -713,10 +715,10 @@ def _value_ids(values: Values) -> npt.NDArray[Any] | None:
 def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
     kind = values.dtype.kind
     if kind in "OT":
-        seen: dict[Any, int] = {}
+        numbers: dict[Any, int] = {}
         keys = map(_key, values.tolist())
-        each = (-1 if key is None else seen.setdefault(key, len(seen)) for key in keys)
-        return np.fromiter(each, np.intp, len(values))
+        ids = (-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys)
+        return np.fromiter(ids, np.intp, len(values))
     if kind not in "USbiufM":
         return None
     if kind in "US":
@@ -808,10 +810,10 @@ def _in_order(numbers: npt.NDArray[Any]) -> Codes:
     """Numbers from 0 in the order in which they first occur; what is below 0 is missing."""
     present = numbers >= 0
     _, first, again = np.unique(numbers[present], return_index=True, return_inverse=True)
-    place = np.empty(len(first), dtype=np.intp)
-    place[np.argsort(first)] = np.arange(len(first))
+    rank = np.empty(len(first), dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(len(first))
     ids = np.full(len(numbers), -1, dtype=np.intp)
-    ids[present] = place[again]
+    ids[present] = rank[again]
     return ids
 
 
@@ -829,43 +831,43 @@ def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> LevelCou
     in the order of all rows too: at most two counts move, by one each (replace), or one does
     (add-remove), and no other level occurs or vanishes.
     """
-    places, texts = _level_codes(cells)
+    codes, texts = _learned_codes(cells)
     if units is not None:
-        owned = (places >= 0) & (units >= 0)
-        places = _most_frequent(places[owned], units[owned])
-    counts = np.bincount(places[places >= 0], minlength=len(texts)).astype(np.float64)
+        owned = (codes >= 0) & (units >= 0)
+        codes = _modes(codes[owned], units[owned])
+    counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(np.float64)
     there = np.flatnonzero(counts)
     return LevelCounts(tuple(texts[j] for j in there), counts[there], histogram_bound(neighbours))
 
 
-def _most_frequent(places: Codes, units: Codes) -> Codes:
-    """For each unit the place that most of its rows have, the smallest of those that are equal."""
-    width = np.max(places, initial=0) + 1  # both are below the number of rows, far from 2³¹
-    pairs, rows = np.unique(units * width + places, return_counts=True)
-    of_unit, place = np.divmod(pairs, width)
-    best = np.lexsort((place, -rows, of_unit))
+def _modes(codes: Codes, units: Codes) -> Codes:
+    """Return the mode of the codes of each unit's rows, the smallest where several are as frequent."""
+    width = np.max(codes, initial=0) + 1  # both are below the number of rows, far from 2³¹
+    pairs, rows = np.unique(units * width + codes, return_counts=True)
+    of_unit, code = np.divmod(pairs, width)
+    best = np.lexsort((code, -rows, of_unit))
     first = np.unique(of_unit[best], return_index=True)[1]
-    return np.asarray(place[best[first]])
+    return np.asarray(code[best[first]])
 
 
-def _level_codes(cells: Cells) -> tuple[Codes, list[str]]:
-    """The place of each cell in a list of different texts in the order of the alphabet, -1 for a
-    cell that is no level.  What a cell says depends on the cell alone.
+def _learned_codes(cells: Cells) -> tuple[Codes, list[str]]:
+    """Return the index of each cell in an alphabetical list of different texts, and the list; -1 for
+    a cell that is no level.  Whether a cell is a level depends on the cell alone.
     """
-    coded = codes(cells)
+    coded = factorize(cells)
     texts = None if coded is None else _texts(coded[1])
     if coded is None or texts is None:
         return np.full(len(cells), -1), []
-    seen: dict[str, int] = {}
-    places = np.full(len(texts) + 1, -1)  # and one for what is missing
+    first_codes: dict[str, int] = {}  # in the order in which texts occur
+    of_values = np.full(len(texts) + 1, -1)  # and one for what is missing
     for j, cell in enumerate(texts):
         # a text is no longer than its NFD, which is at most so many times as long as its NFC
         level = _tidy(cell, MARKS * LONGEST) if type(cell) in _TEXTS else None
         if level is not None and _is_level(level):
-            places[j] = seen.setdefault(level, len(seen))
-    levels = sorted(seen)
-    sorted_place = np.array([*map({text: j for j, text in enumerate(levels)}.get, seen), -1])
-    return sorted_place[places][coded[0]], levels
+            of_values[j] = first_codes.setdefault(level, len(first_codes))
+    levels = sorted(first_codes)
+    ranks = np.array([*map({text: j for j, text in enumerate(levels)}.get, first_codes), -1])
+    return ranks[of_values][coded[0]], levels
 
 
 def _is_level(text: str) -> bool:
@@ -887,11 +889,11 @@ def hashes(column: Any) -> Hashes:
     have the same number, also where parts of a table hold them in columns of different types.
     """
     cells = cells_of(nw.from_native(column, series_only=True))
-    coded = codes(cells)
+    coded = factorize(cells)
     if coded is None:
         return np.zeros(len(cells), np.int64)
-    where, values = coded
-    return np.append(_value_hashes(values), 0)[where]
+    codes, values = coded
+    return np.append(_value_hashes(values), 0)[codes]
 
 
 def _value_hashes(values: Values) -> Hashes:

@@ -19,7 +19,7 @@ from dpinfer.errors import InputError
 from dpinfer.mechanisms.sums import Block, OfBlock, Sum
 from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
-from dpinfer.rows.source import Source, gathered_bytes, most_records
+from dpinfer.rows.source import Source, gathered_bytes, require_record_limit
 from dpinfer.schema.columns import Wanted
 from dpinfer.tables.memory import InMemory, Reader, not_here
 
@@ -67,7 +67,7 @@ class ClusterTable(ABC):
 
 @dataclass(frozen=True)
 class Fault:
-    """What is told of an error on a worker: the name of its type."""
+    """The name of the type of an error on a worker, which is all that leaves it."""
 
     name: str
 
@@ -119,13 +119,13 @@ class Task:
 
 
 @dataclass(frozen=True, repr=False)
-class Counted:
-    """What ``of_block`` finds in a block, as one flat array, and behind it the number of rows."""
+class SumAndCount:
+    """A sum over blocks as one flat array, followed by the number of rows."""
 
     of_block: OfBlock
 
     def __call__(self, block: Block) -> Array:
-        """Of one block."""
+        """Return the part of one block."""
         return np.append(self.of_block(block), float(len(block)))
 
 
@@ -137,7 +137,7 @@ def unplaced(block: Block) -> Block:
 
 
 def mute(act: Callable[[], T]) -> T | Fault:
-    """What ``act`` finds on a worker.
+    """Return the result of ``act`` on a worker, or the fault that it ended in.
 
     Guarantee [workers_tell_no_value]: no error leaves a worker: what comes back of one is the name
     of its type.
@@ -151,8 +151,8 @@ def mute(act: Callable[[], T]) -> T | Fault:
 
 
 def answered(ask: Callable[[], T]) -> T:
-    """What an engine answers.  Its errors quote those of a table's own tasks: nothing but their
-    type is told.
+    """Return the answer of an engine.  Its errors quote those of a table's own tasks, so only their
+    type is passed on.
 
     Where Ctrl-C cuts off what an engine is sending, its own tidying up may fail in turn: the
     interrupt is what is raised.
@@ -228,20 +228,20 @@ class Partitions(ABC):
         """
         # What public facts make fail fails here, on no rows.
         blank = [of_block(block) for block in self.encode([self._blank])]
-        counted = Counted(of_block)
+        counted = SumAndCount(of_block)
         nothing = Sum.of(np.append(part, 0.0) for part in blank)
         watched = workers.Progress()
         watched.update(0.0)
         parts = answered(lambda: self.sums(Task(counted, self._rows)))
         watched.update(1.0)
-        found = added(parts, Sum.plus, nothing).value
-        rows = int(found[-1])
-        most_records(rows, self.encode.reader.encoder.unit.largest)
+        total = added(parts, Sum.plus, nothing).value
+        rows = int(total[-1])
+        require_record_limit(rows, self.encode.reader.encoder.unit.largest)
         if self._counted not in (None, rows):
             raise refusal(Fault("Rows"))
         self._counted = rows
         self._rows = float(rows)
-        return np.asarray(found[:-1].reshape(np.shape(blank[0])))
+        return np.asarray(total[:-1].reshape(np.shape(blank[0])))
 
     def fits(self, rows: Callable[[], int], machines: Callable[[], int], limit: float) -> bool:
         """Whether the encoded rows may be kept, if each of the workers may keep ``limit`` bytes; they

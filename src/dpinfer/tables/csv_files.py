@@ -70,7 +70,7 @@ def column_names(path: Path) -> list[str]:
 def count(path: Path) -> int:
     """The number of rows."""
     with _bytes(path) as file:
-        return sum(_count_lines(block) for block in _records(file)[1])
+        return sum(_count_records(block) for block in _records(file)[1])
 
 
 def tables(path: Path, columns: Sequence[Wanted]) -> Iterator[pa.Table]:
@@ -92,38 +92,38 @@ def first_rows(path: Path, number: int) -> list[list[bytes]]:
     """The cells of the first lines after the header, at most ``number`` and broken ones left out."""
     with _bytes(path) as file:
         header, blocks = _records(file)
-        lines = next(blocks, b"").split(b"\n")[:-1]
-    rows = [row(line, len(header)) for line in lines[:number]]
+        records = next(blocks, b"").split(b"\n")[:-1]
+    rows = [row(record, len(header)) for record in records[:number]]
     return [cells for cells in rows if cells is not None]
 
 
-def row(line: bytes, width: int) -> list[bytes] | None:
-    """The cells of one record without its LF; None if it is broken.  This is the rule."""
-    line = line.removesuffix(b"\r")
-    if not line or b"\0" in line or b"\r" in line or not _is_text(line):
+def row(record: bytes, width: int) -> list[bytes] | None:
+    """Return the cells of one record without its LF; None if it is broken.  This is the rule."""
+    record = record.removesuffix(b"\r")
+    if not record or b"\0" in record or b"\r" in record or not _is_text(record):
         return None
-    cells = split(line)
+    cells = split(record)
     if cells is None or len(cells) != width:
         return None
     return cells
 
 
-def split(line: bytes) -> list[bytes] | None:
-    """The cells of one line without its end; None if a quote stands where none may stand.
+def split(record: bytes) -> list[bytes] | None:
+    """Return the cells of one record without its end; None if a quote stands where none may stand.
 
     A cell is free of quotes, or stands between two of them, with those inside doubled.
     """
-    if b'"' not in line:
-        return line.split(b",")
+    if b'"' not in record:
+        return record.split(b",")
     cells = []
     at = 0
-    while match := _CELL.match(line, at):
+    while match := _CELL.match(record, at):
         quoted, bare = match.groups()
         cells.append(bare if quoted is None else quoted.replace(b'""', b'"'))
         at = match.end()
-        if at == len(line):
+        if at == len(record):
             return cells
-        if line[at] != _COMMA:
+        if record[at] != _COMMA:
             return None
         at += 1
     raise AssertionError("a cell may be empty")
@@ -200,7 +200,7 @@ def _judged(blocks: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[tuple
         yield judged
 
 
-def _count_lines(block: bytes) -> int:
+def _count_records(block: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LF))
 
 
@@ -247,7 +247,7 @@ def _tables(
             for half in (block[:middle], block[middle:]):
                 yield from _tables(half, plain(half), width, places)
             return
-        cells = _line_by_line(block, width, places)
+        cells = _record_by_record(block, width, places)
     yield pa.table({column.name: _typed(cells[at], column) for at, column in places.items()})
 
 
@@ -280,7 +280,7 @@ def _by_arrow(
             )
         except pa.ArrowException:
             continue
-        if len(table) == _count_lines(block) and all(map(_is_finite, table.columns)):
+        if len(table) == _count_records(block) and all(map(_is_finite, table.columns)):
             return {at: table[str(at)] for at in places}
     return None
 
@@ -290,14 +290,14 @@ def _is_finite(cells: pa.ChunkedArray) -> bool:
     return cells.type != pa.float64() or pc.all(pc.is_finite(cells)).as_py() is not False
 
 
-def _line_by_line(
+def _record_by_record(
     block: bytes, width: int, places: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray]:
     """The texts of columns by the rule; null in a line that is broken."""
     missing: list[bytes | None] = [None] * len(places)
     rows = []
-    for line in block.split(b"\n")[:-1]:
-        cells = row(line, width)
+    for record in block.split(b"\n")[:-1]:
+        cells = row(record, width)
         rows.append(missing if cells is None else [cells[at] for at in places])
     columns = zip(*rows, strict=True)
     return {

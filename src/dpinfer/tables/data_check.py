@@ -38,9 +38,11 @@ _INTEGER = r"[+-]?[0-9]{1,18}"
 
 
 @dataclass(frozen=True)
-class Counted:
-    """How many cells of a column are what; ``near`` of those that are no level differ from one in
-    case and white space alone.
+class CellCounts:
+    """Counts of the cells of a column that do not fit.
+
+    ``missing`` cells are empty and ``unread`` ones are not of the column's type; ``near`` of these
+    differ from a level in case and white space alone.  ``below`` and ``above`` lie beyond the bounds.
     """
 
     name: str
@@ -59,7 +61,7 @@ class Peek:
     rows: int
     usable: int
     broken: int
-    columns: tuple[Counted, ...]
+    columns: tuple[CellCounts, ...]
 
 
 def peek(native: Any, columns: Sequence[Wanted]) -> Peek:
@@ -96,7 +98,7 @@ def _fits(table: nw.DataFrame[Any], column: Wanted) -> Flags:
 
 def _count(
     table: nw.DataFrame[Any], written: nw.DataFrame[Any], column: Wanted, fits: Flags
-) -> Counted:
+) -> CellCounts:
     cells = written.get_column(column.name).to_list()
     missing = np.array([_is_nothing(cell) for cell in cells], dtype=bool) & ~fits
     unread = ~fits & ~missing
@@ -109,7 +111,7 @@ def _count(
         values = values_of(table, column)[fits]
         below = int((values < column.low).sum())
         above = int((values > column.high).sum())
-    return Counted(column.name, int(missing.sum()), int(unread.sum()), below, above, near)
+    return CellCounts(column.name, int(missing.sum()), int(unread.sum()), below, above, near)
 
 
 def _is_nothing(cell: Any) -> bool:

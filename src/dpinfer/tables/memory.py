@@ -22,7 +22,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory
-from dpinfer.rows.source import Blocks, Rows, cuts, most_records
+from dpinfer.rows.source import Blocks, Rows, cuts, require_record_limit
 from dpinfer.rows.summaries import ColumnSource, ColumnTask, ColumnValues
 from dpinfer.schema.columns import (
     Category,
@@ -47,8 +47,8 @@ from dpinfer.tables.cells import (
     tally,
     to_days,
     to_ids,
+    to_level_codes,
     to_numbers,
-    to_places,
     type_of,
 )
 
@@ -63,8 +63,8 @@ _KINDS_OF_LEVELS = {str: "OUT", int: "Oiuf", bool: "Ob"}
 
 
 LONG = 2**18
-"""Rows of a table or of a file from which on a column is worth a lane of its own: below, to look it up
-takes longer than to work on it.
+"""Rows from which on each column is a task of its own: below, to look a column up takes longer than to
+summarise it.
 """
 
 Pieces = Callable[[Sequence[Wanted], int], Iterator[Any]]
@@ -158,7 +158,7 @@ class FormulaReader(Reader):
 class ColumnReader(Reader):
     """Columns one by one, as they are described, and the group of each record.
 
-    Levels are read as places among them, and a number is clipped to its bounds; NaN stands for what
+    Levels are read as their codes, and a number is clipped to its bounds; NaN stands for what
     is neither.
     """
 
@@ -184,7 +184,7 @@ class ColumnReader(Reader):
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """1 and the columns, and the place of the group: NaN where there is none."""
+        """Return 1 and the columns, and the code of the group: NaN where there is none."""
         readers = _readers(table)
         rows = _tall(1 + len(self.described), len(table))
         rows[0] = 1.0
@@ -249,25 +249,25 @@ def _plain_numbers(part: Part, native: Any) -> Array | None:
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _described(part: Part, numbers: ReadNumbers, places: ReadCodes) -> Array | Codes:
-    """Places among levels, their number for anything else; or numbers within bounds, NaN for
-    anything else.
+def _described(part: Part, numbers: ReadNumbers, codes: ReadCodes) -> Array | Codes:
+    """Return codes of levels, the number of levels for anything else; or numbers within bounds, NaN
+    for anything else.
 
-    False and true are their own places.
+    False and true are their own codes.
     """
     if not isinstance(part, Expression):
-        return part.codes(numbers, places)
+        return part.codes(numbers, codes)
     if part.column is not None:  # is within its bounds as it is read
         return numbers(part.column)
-    return np.clip(part.values(numbers, places), part.low, part.high)
+    return np.clip(part.values(numbers, codes), part.low, part.high)
 
 
-def _as_numbers(part: Part, found: Array | Codes) -> Array:
-    """Places as numbers, NaN for anything else."""
+def _as_numbers(part: Part, values: Array | Codes) -> Array:
+    """Return codes of levels as numbers, NaN for anything else."""
     if isinstance(part, Expression):
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     of_codes = np.append(np.arange(len(part.levels), dtype=np.float64), np.nan)
-    return of_codes[found]
+    return of_codes[values]
 
 
 class InMemory:
@@ -365,7 +365,7 @@ def read_terms(table: nw.DataFrame[Any], terms: ModelTerms, *, clipped: bool = T
     ``clipped`` a column that is a number of the table may hold any: `Design.rows` clips it, and a
     row with an infinity counts as with a NaN.
     """
-    bounded, places = _readers(table)
+    bounded, codes = _readers(table)
     values = _tall(terms.width, len(table))
     first = 0
     for block in terms.blocks:
@@ -373,15 +373,15 @@ def read_terms(table: nw.DataFrame[Any], terms: ModelTerms, *, clipped: bool = T
         if block.as_is is not None and not clipped:
             values[first:last] = numbers_of(table, block.as_is.name)
         else:
-            values[first:last] = block.values(bounded, places).T
+            values[first:last] = block.values(bounded, codes).T
         first = last
     if terms.offset is not None:
-        values[first] = _offset(terms.offset, bounded, places)
+        values[first] = _offset(terms.offset, bounded, codes)
     return values.T
 
 
 def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadCodes]:
-    """The numbers of columns within their bounds, and places among levels; each is read once."""
+    """Return readers of numbers within their bounds and of codes of levels; each column is read once."""
     numbers_in = cache(partial(_proper, table))
 
     @cache
@@ -389,23 +389,23 @@ def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadCodes]:
         return _bounded(numbers_in(column), column)
 
     @cache
-    def places(column: Number | Category) -> Codes:
+    def level_codes(column: Number | Category) -> Codes:
         levels = levels_of(column)
         if isinstance(column, Number):
-            found = match(numbers_in(column), levels)
+            codes = match(numbers_in(column), levels)
         else:
-            found = _places(table, column)
+            codes = _level_codes(table, column)
         if column.missing in levels:
-            found = np.where(found == len(levels), levels.index(column.missing), found)
-        return found
+            codes = np.where(codes == len(levels), levels.index(column.missing), codes)
+        return codes
 
-    return bounded, places
+    return bounded, level_codes
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def _offset(offset: Expression, bounded: ReadNumbers, places: ReadCodes) -> Array:
-    """Its values; a row whose exposure is 0 or less has none, and cannot be encoded."""
-    values = offset.values(bounded, places)
+def _offset(offset: Expression, bounded: ReadNumbers, codes: ReadCodes) -> Array:
+    """Return the offsets; a row whose exposure is 0 or less has none, and cannot be encoded."""
+    values = offset.values(bounded, codes)
     return np.where(np.isfinite(values), values, np.nan)
 
 
@@ -414,13 +414,13 @@ def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
     """-1 and +1 for the two levels or answers, or a function of columns clipped to their bounds; NaN
     for anything else.
     """
-    what = response.read_as
-    if isinstance(what, Outcome):
-        return np.array([-1.0, 1.0, np.nan])[_places(table, what)]
-    values = what.values(*_readers(table))
+    source = response.read_as
+    if isinstance(source, Outcome):
+        return np.array([-1.0, 1.0, np.nan])[_level_codes(table, source)]
+    values = source.values(*_readers(table))
     if response.levels:
         return np.asarray(2 * values - 1)
-    return np.asarray(np.clip(values, what.low, what.high))
+    return np.asarray(np.clip(values, source.low, source.high))
 
 
 def _tall(width: int, rows: int) -> Array:
@@ -450,26 +450,26 @@ def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
 
 def _bounded(values: Array, column: Number) -> Array:
     """Values within the bounds of a column, or what it says of those that are missing."""
-    found = np.clip(values, column.low, column.high)
+    bounded = np.clip(values, column.low, column.high)
     if column.missing is not None:
-        found[np.isnan(found)] = column.missing
-    return found
+        bounded[np.isnan(bounded)] = column.missing
+    return bounded
 
 
 # What is learned of one column
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
-def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, whole: bool) -> Rows:
-    """The numbers of a column as labels; a row without one, or with a fraction where numbers are
-    ``whole``, is the zero row.
+def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, integers: bool) -> Rows:
+    """Return the numbers of a column as labels; a row without one, or with a fraction where they must
+    be ``integers``, is the zero row.
 
     What the rows of a unit count adds up to at most 1.
     """
     values = numbers_of(table, name)
-    most_records(len(values), unit.largest)
+    require_record_limit(len(values), unit.largest)
     proper = np.isfinite(values)
-    if whole:
+    if integers:
         proper &= values % 1 == 0
     rows = Rows(Block(proper[:, None].astype(np.float64), np.where(proper, values, 0.0)))
     if not unit.columns:
@@ -502,7 +502,7 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
         elif isinstance(column, Number):
             values_of(table, column)
         elif column.levels:
-            _places(table, column)
+            _level_codes(table, column)
         else:
             numbers_of(table, column.name)
     except InputError as fault:
@@ -542,8 +542,8 @@ def _arrow_numbers(native: Any, name: str) -> Array | None:
     """
     if not isinstance(native, pa.Table):
         return None
-    place = native.schema.get_field_index(name)  # -1 unless there is one
-    column = None if place < 0 else native.column(place)
+    index = native.schema.get_field_index(name)  # -1 unless there is one
+    column = None if index < 0 else native.column(index)
     if column is not None and column.type == pa.float64():
         return np.asarray(column.to_numpy())  # a null is a NaN
     if column is not None and pa.types.is_integer(column.type) and not column.null_count:
@@ -578,24 +578,23 @@ def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
     return ids
 
 
-def _places(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
-    """The place of each value among the levels; their number for anything else, missing values
-    included.
+def _level_codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
+    """Return the code of each value, the number of levels for anything else, missing values included.
 
     A missing value can turn a pandas column of integers into floats, or one of booleans into
     objects: both are read.
     """
     cells = cells_of(_column(table, source.name))
     kind = type(source.levels[0])
-    places = None
+    codes = None
     if _may_hold(cells, kind):
-        places = to_places(cells, source.levels, any_spelling=bool(source.spelling))
-    if places is None:
+        codes = to_level_codes(cells, source.levels, any_spelling=bool(source.spelling))
+    if codes is None:
         raise InputError(
             f"column {source.name!r} is {kind_of(cells)}, but its levels in the schema are {kind.__name__}: convert "
             "it, or write the levels as they are in the table"
         )
-    return places
+    return codes
 
 
 def _may_hold(cells: Cells, kind: type) -> bool:

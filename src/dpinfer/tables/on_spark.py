@@ -39,7 +39,7 @@ try:
 except ImportError:
     raise missing("a Spark DataFrame", "spark", "pyspark") from None
 
-_ANSWER = "partition long, fault string, found binary, summed binary, gone binary"
+_ANSWER = "partition long, fault string, total binary, summed binary, gone binary"
 _FILES = "partition long, fault string, path string, layout binary"
 _KEPT = "fault string, rows binary, labels binary, weights binary, shares binary, starts binary"
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -47,8 +47,8 @@ _AT_ONCE = 32  # blocks or sums that Spark hands to Python in one batch
 _GROUP = 256  # sums that one task adds up
 _FEW = 64  # sums that the driver adds up itself: a task of Python takes longer
 _TASKS = 2  # of a pass, for each core: a task takes long to begin, however few rows it has
-_FEWEST = 64  # tasks of a pass, where there are as many partitions and Spark may add executors
-_ROUNDS = 4  # one after the other, in which no file of a pass is found where it is looked for
+_MIN_TASKS = 64  # tasks of a pass, where there are as many partitions and Spark may add executors
+_ROUNDS = 4  # one after the other, in which no task of a pass reaches its file
 _SWEEPS = 3  # over all executors, in which files of a fit are removed
 _ENCRYPTED = "spark.io.encryption.enabled"
 _GROWING = "spark.dynamicAllocation.enabled"
@@ -78,7 +78,7 @@ class Spark(ClusterTable):
         def ask() -> list[Sum | Fault]:
             number = _shuffled(self.native.sparkSession)
             frame = _together(self.native.select(_quoted(ids)), ids, number)
-            return _whole(_summed_up(frame, number, partial(_counted, ids)))
+            return _totals(_summed_up(frame, number, partial(_counted, ids)))
 
         nothing = Sum(np.zeros(1), 0.0)
         return int(added(answered(ask), Sum.plus, nothing).value[0])
@@ -114,16 +114,16 @@ class SparkPartitions(Partitions):
         if self._held is None:
             self._open()
         if self._fit:
-            found = self._of_files(task)
-            if found is not None:
-                return found
+            sums = self._of_files(task)
+            if sums is not None:
+                return sums
             self._leave_files()
             self._keep_in_spark(self._parted())
         if self._kept:
             with _small_batches(self._frame.sparkSession):
-                return _whole(_summed_up(self._held, self._number, partial(_summed, task)))
+                return _totals(_summed_up(self._held, self._number, partial(_summed, task)))
         anew = partial(_summed_anew, task, self.encode, self._units)
-        return _whole(_summed_up(self._held, self._number, anew))
+        return _totals(_summed_up(self._held, self._number, anew))
 
     def release(self) -> None:
         """What is kept leaves the memory and the disks of the executors."""
@@ -148,12 +148,12 @@ class SparkPartitions(Partitions):
 
     def _may_write(self) -> bool:
         """Whether there may be files that are not encrypted."""
-        return workers.disk_is_allowed() and not _encrypted(self._frame.sparkSession)
+        return workers.may_use_disk() and not _encrypted(self._frame.sparkSession)
 
     def _keep_in_spark(self, frame: Any) -> None:
         """Encode the rows into a table of blocks in Spark's own store."""
         self._held = frame.mapInArrow(partial(_encoded, self.encode, self._units), _KEPT).persist()
-        self._held.count()  # now, while Spark hands out tables in batches of the usual size
+        self._held.count()  # now, while Spark hands out tables in batches of their own size
 
     def _parted(self) -> Any:
         """The rows in as many partitions as a pass has tasks, with ids by these."""
@@ -192,12 +192,12 @@ class SparkPartitions(Partitions):
         frame = self._held
         in_vain = 0
         while in_vain < _ROUNDS:
-            found = self._asked(frame, task)
-            gone = [partition for one in found for partition in one.gone]
-            summed = [partition for one in found for partition in one.summed]
+            parts = self._asked(frame, task)
+            gone = [partition for part in parts for partition in part.gone]
+            summed = [partition for part in parts for partition in part.summed]
             if sorted(summed + gone) != left:
                 raise refusal(Fault("Partitions"))
-            sums += _whole(found)
+            sums += _totals(parts)
             if not gone:
                 return sums
             in_vain = 0 if summed else in_vain + 1
@@ -205,14 +205,14 @@ class SparkPartitions(Partitions):
             frame = self._held.where(self._held["partition"].isin(gone))
         return None
 
-    def _asked(self, frame: Any, task: Task) -> list["Found"]:
-        """What the task finds in the files that some rows name.
+    def _asked(self, frame: Any, task: Task) -> list["PartialSum"]:
+        """Return the sums of the task over the files that some rows name.
 
         Rows stay in their partitions: where Spark makes one again, in a task of this pass, that task
         has the number of the partition.
         """
-        found = frame.mapInArrow(partial(_of_file, task), _ANSWER)
-        return _added_in_groups(found, len(self._paths))
+        parts = frame.mapInArrow(partial(_of_file, task), _ANSWER)
+        return _added_in_groups(parts, len(self._paths))
 
     def _leave_files(self) -> None:
         """Do without files from here on."""
@@ -221,12 +221,12 @@ class SparkPartitions(Partitions):
 
     def _remove_files(self) -> None:
         """From the disks of all executors.  Spark chooses which of them a task reaches, so that it may
-        take a few sweeps; what is left is told, and removed by Spark with its own files.
+        take a few sweeps; a warning names what is left, which Spark removes with its own files.
         """
         fit = self._fit
         self._fit = ""
         session = self._frame.sparkSession
-        tasks = max(_executors(session), min(_cores(session), _FEWEST))
+        tasks = max(_executors(session), min(_cores(session), _MIN_TASKS))
         left = {path for path in self._paths.values() if path}
         for _ in range(_SWEEPS):
             with suppress(Exception):
@@ -247,7 +247,7 @@ class SparkPartitions(Partitions):
 
 
 def _encrypted(session: Any) -> bool:
-    """Whether Spark encrypts what it writes to disks; what it does not tell counts as so."""
+    """Whether Spark encrypts what it writes to disks; an unknown setting counts as so."""
     try:
         return str(session.conf.get(_ENCRYPTED, "false")).lower() != "false"
     except Exception:
@@ -255,7 +255,7 @@ def _encrypted(session: Any) -> bool:
 
 
 def _executors(session: Any) -> int:
-    """The number of executors; 1 where the driver does their work, or where it is not told."""
+    """The number of executors; 1 where the driver does their work, or where the number is unknown."""
     try:
         status = session.sparkContext._jsc.sc().getExecutorMemoryStatus()
         return max(1, int(status.size()) - 1)
@@ -264,7 +264,7 @@ def _executors(session: Any) -> int:
 
 
 def _cores(session: Any) -> int:
-    """The number of cores of all executors; that of a large cluster where it is not told."""
+    """The number of cores of all executors; that of a large cluster where the number is unknown."""
     try:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context
@@ -272,13 +272,13 @@ def _cores(session: Any) -> int:
 
 
 def _tasks(session: Any) -> int:
-    """Of a pass, at most."""
+    """Return how many tasks a pass has at most."""
     tasks = _TASKS * _cores(session)
     try:
         fixed = str(session.conf.get(_GROWING, "false")).lower() == "false"
-    except Exception:  # it does not tell
+    except Exception:  # the setting is unknown
         fixed = False
-    return tasks if fixed else max(tasks, _FEWEST)
+    return tasks if fixed else max(tasks, _MIN_TASKS)
 
 
 def _shuffled(session: Any) -> int:
@@ -289,12 +289,12 @@ def _shuffled(session: Any) -> int:
 @contextmanager
 def _small_batches(session: Any) -> Iterator[None]:
     """Inside, a batch has few rows: those of ours are large."""
-    usual = session.conf.get(_BATCH)
+    before = session.conf.get(_BATCH)
     session.conf.set(_BATCH, _AT_ONCE)
     try:
         yield
     finally:
-        session.conf.set(_BATCH, usual)
+        session.conf.set(_BATCH, before)
 
 
 def _arrow_type(field: Any) -> pa.DataType:
@@ -307,8 +307,8 @@ def _arrow_type(field: Any) -> pa.DataType:
 
 
 def _together(frame: Any, ids: str, number: int) -> Any:
-    """All rows with the same id in one partition.  Spark keeps a number of partitions that it was
-    told.
+    """Put all rows with the same id into one partition.  Spark keeps the number of partitions that it
+    is given.
     """
     return frame.repartition(number, _quoted(ids))
 
@@ -318,9 +318,9 @@ def _quoted(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What some partitions have: their sum, if there is one, or a fault; the numbers of those that it
-    is of, and of those whose file is not where its task ran.
+class PartialSum:
+    """The sum over some partitions, or a fault; the numbers of the partitions that are ``summed``, and
+    of those whose file is ``gone`` from where its task ran.
     """
 
     partition: int
@@ -328,24 +328,24 @@ class Found:
     summed: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
 
-    def plus(self, other: "Found") -> "Found":
-        """Both, in their order; a fault stays one."""
+    def plus(self, other: "PartialSum") -> "PartialSum":
+        """Return both together, in their order; a fault stays one."""
         total = self.total
         if total is None or isinstance(other.total, Fault):
             total = other.total
         elif isinstance(total, Sum) and isinstance(other.total, Sum):
             total = total.plus(other.total)
-        return Found(self.partition, total, self.summed + other.summed, self.gone + other.gone)
+        return PartialSum(self.partition, total, self.summed + other.summed, self.gone + other.gone)
 
     def row(self) -> pa.RecordBatch:
-        """As it travels."""
+        """Return it as a row, in which it travels."""
         fault = None
         written = None
         if isinstance(self.total, Fault):
             fault = self.total.name
         elif self.total is not None:
-            lost = np.broadcast_to(self.total.compensation, self.total.total.shape)
-            written = np.stack([self.total.total, lost]).tobytes()
+            compensation = np.broadcast_to(self.total.compensation, self.total.total.shape)
+            written = np.stack([self.total.total, compensation]).tobytes()
         return pa.record_batch(
             [
                 pa.array([self.partition], pa.int64()),
@@ -354,44 +354,44 @@ class Found:
                 pa.array([np.array(self.summed, np.int64).tobytes()], pa.binary()),
                 pa.array([np.array(self.gone, np.int64).tobytes()], pa.binary()),
             ],
-            ["partition", "fault", "found", "summed", "gone"],
+            ["partition", "fault", "total", "summed", "gone"],
         )
 
     @classmethod
-    def of(cls, row: Any) -> "Found":
+    def of(cls, row: Any) -> "PartialSum":
         """The inverse of `row`."""
         total: Sum | Fault | None = None
         if row["fault"]:
             total = Fault(row["fault"])
-        elif row["found"] is not None:
-            total = Sum(*np.frombuffer(row["found"]).reshape(2, -1))
+        elif row["total"] is not None:
+            total = Sum(*np.frombuffer(row["total"]).reshape(2, -1))
         summed, gone = (np.frombuffer(row[name], np.int64).tolist() for name in ("summed", "gone"))
         return cls(row["partition"], total, tuple(summed), tuple(gone))
 
 
-def _whole(found: Iterable[Found]) -> list[Sum | Fault]:
-    return [one.total for one in found if one.total is not None]
+def _totals(parts: Iterable[PartialSum]) -> list[Sum | Fault]:
+    return [part.total for part in parts if part.total is not None]
 
 
 def _summed_up(
     frame: Any, number: int, act: Callable[[Iterator[pa.RecordBatch]], Sum | Fault]
-) -> list[Found]:
-    """What ``act`` finds in at most ``number`` partitions, added up; none where all are empty."""
+) -> list[PartialSum]:
+    """Return the sum of ``act`` over at most ``number`` partitions; none where all are empty."""
     return _added_in_groups(frame.mapInArrow(partial(_answer, act), _ANSWER), number)
 
 
-def _added_in_groups(found: Any, number: int) -> list[Found]:
-    """What was found in at most ``number`` partitions, added up; none where nothing was.
+def _added_in_groups(parts: Any, number: int) -> list[PartialSum]:
+    """Add the sums of at most ``number`` partitions up; none where there is none.
 
     Where there are many, executors add their sums in groups, then those of groups, until few come
     back; always in the order of partitions.
     """
     while number > _FEW:
         number = math.ceil(number / _GROUP)
-        found = found.repartition(number, "partition").sortWithinPartitions("partition")
-        found = found.mapInArrow(_added_up, _ANSWER)
-    rows = sorted(map(Found.of, found.collect()), key=lambda one: one.partition)
-    return [reduce(Found.plus, rows)] if rows else []
+        parts = parts.repartition(number, "partition").sortWithinPartitions("partition")
+        parts = parts.mapInArrow(_added_up, _ANSWER)
+    rows = sorted(map(PartialSum.of, parts.collect()), key=lambda part: part.partition)
+    return [reduce(PartialSum.plus, rows)] if rows else []
 
 
 def _answer(
@@ -402,7 +402,7 @@ def _answer(
     first = next(iter(batches), None)
     if first is not None:
         partition = TaskContext.get().partitionId()
-        yield Found(partition, act(chain([first], batches)), (partition,)).row()
+        yield PartialSum(partition, act(chain([first], batches)), (partition,)).row()
 
 
 @lru_cache(maxsize=1)
@@ -418,10 +418,10 @@ def _settle() -> None:
 
 def _added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The sum of sums, one row; none where there is none."""
-    all_found = (Found.of(row) for batch in batches for row in batch.to_pylist())
-    first = next(all_found, None)
+    parts = (PartialSum.of(row) for batch in batches for row in batch.to_pylist())
+    first = next(parts, None)
     if first is not None:
-        yield reduce(Found.plus, all_found, first).row()
+        yield reduce(PartialSum.plus, parts, first).row()
 
 
 def _encoded(
@@ -489,16 +489,16 @@ def _without_files(fit: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def _of_file(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is found in each file; or that it is not here."""
+    """Return the sum over each file, or that the file is gone."""
     _settle()
     for batch in batches:
         for row in batch.to_pylist():
             partition = row["partition"]
             total = _total_of_file(task, row)
             if total is None:
-                yield Found(partition, None, gone=(partition,)).row()
+                yield PartialSum(partition, None, gone=(partition,)).row()
             else:
-                yield Found(partition, total, (partition,)).row()
+                yield PartialSum(partition, total, (partition,)).row()
 
 
 def _total_of_file(task: Task, row: dict[str, Any]) -> Sum | Fault | None:
@@ -562,8 +562,8 @@ def _unpacked(batches: Iterable[pa.RecordBatch], faults: list[Fault]) -> Iterato
 
 def _summed(task: Task, batches: Iterator[pa.RecordBatch]) -> Sum | Fault:
     faults: list[Fault] = []
-    found = task(_unpacked(batches, faults))
-    return faults[0] if faults else found
+    total = task(_unpacked(batches, faults))
+    return faults[0] if faults else total
 
 
 def _summed_anew(
@@ -582,9 +582,9 @@ def _counted(ids: str, batches: Iterator[pa.RecordBatch]) -> Sum | Fault:
 def _tables(batches: Iterable[pa.RecordBatch], units: bool) -> Iterator[pa.Table]:
     """One per batch, or one of all where a partition has whole ``units``: these must not be cut."""
     if units:
-        whole = list(batches)
-        if whole:
-            yield pa.Table.from_batches(whole)
+        together = list(batches)
+        if together:
+            yield pa.Table.from_batches(together)
         return
     for batch in batches:
         yield pa.Table.from_batches([batch])

@@ -17,7 +17,7 @@ from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
 from dpinfer.rows.encoded import Encoding
-from dpinfer.rows.source import Pending, Source, most_records
+from dpinfer.rows.source import Pending, Source, require_record_limit
 from dpinfer.schema.columns import Wanted
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import ModelTerms, Part, Response
@@ -146,7 +146,7 @@ def _require_proved(n: int, unit: Unit, counted: bool) -> None:
     one is larger is told without noise, so it is asked when the records are read, after booking.
     """
     if counted or unit.many:
-        most_records(n, unit.largest)
+        require_record_limit(n, unit.largest)
 
 
 def number_of(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
