@@ -261,7 +261,7 @@ TAKEN_BY_THE_DESK = {  # names that it takes of each module; "dp" for the packag
     "dpinfer.privacy.entries": "Entry",
     "dpinfer.privacy.ledger": "Allowance Ledger Preview rounded_down",
     "dpinfer.privacy.store": "ConflictingEntryError FileStore MissingEntryError chain_fault "
-    "json_lines keep_sidecar_files sidecar_files transaction",
+    "to_jsonl keep_sidecar_files sidecar_files transaction",
     "dpinfer.result.result": "FitResult",
     "dpinfer.result.text": "escape_controls",
     "dpinfer.schema.columns": "Column Number Outcome levels_of",

@@ -66,7 +66,7 @@ def _copied(source: Path, target: Path) -> None:
     require_plain(source)
     try:
         with (
-            transaction(source, "BEGIN", what=source.name) as old,
+            transaction(source, "BEGIN", kind=source.name) as old,
             closing(sqlite3.connect(target)) as new,
         ):
             old.backup(new)

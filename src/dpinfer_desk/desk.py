@@ -361,7 +361,7 @@ class Desk:
 
     def export_ledger(self, name: str) -> str:
         """The ledger of a table as JSON lines with hashes, for an auditor."""
-        return self.table(name).ledger().lines()
+        return self.table(name).ledger().to_jsonl()
 
     def publish(self, name: str) -> None:
         """Tell those who may read neither data nor ledger of a table how both stand; of a table that

@@ -51,7 +51,7 @@ def test_a_ledger_without_a_delta_refuses_levels(total):
     with pytest.raises(dp.LedgerError, match="levels take a delta"):
         ledger.book(entry(LEVELS))
     seen = ledger.preview(entry(LEVELS))
-    assert not seen.allowed
+    assert not seen.accepted
     assert "levels take a delta" in seen.reason
     assert ledger.entries() == ()
 
@@ -84,7 +84,7 @@ def test_guarantee_levels_first():
     assert (late.paid(), late.spent(), late.left()) == (False, math.inf, 0.0)
     over = count((ShownLevels("levels", dp.ZCDP(1e-6), 1e-5, 1.0),))
     assert (over.paid(), over.spent(), over.left()) == (False, math.inf, 0.0)
-    assert not dp.Ledger(TOTAL).preview(entry(*over.entries[0])).allowed
+    assert not dp.Ledger(TOTAL).preview(entry(*over.entries[0])).accepted
 
 
 def _with(first):

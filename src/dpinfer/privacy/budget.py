@@ -28,7 +28,7 @@ class PureDP:
 
     def __post_init__(self) -> None:
         _require_positive("epsilon", self.epsilon)
-        _require_told_apart("epsilon", self.epsilon, 1e100)
+        _require_representable("epsilon", self.epsilon, 1e100)
 
     def split(self, *weights: float) -> tuple["PureDP", ...]:
         """Shares in proportion to ``weights``, adding up to the whole."""
@@ -66,7 +66,9 @@ class ZCDP:
 
     def __post_init__(self) -> None:
         _require_positive("rho", self.rho)
-        _require_told_apart("rho", self.rho, 1e210)  # the squares of all epsilons and their shares
+        _require_representable(
+            "rho", self.rho, 1e210
+        )  # the squares of all epsilons and their shares
 
     def split(self, *weights: float) -> tuple["ZCDP", ...]:
         """Shares in proportion to ``weights``, adding up to the whole."""
@@ -112,7 +114,7 @@ class ApproxDP:
 
     def __post_init__(self) -> None:
         _require_positive("epsilon", self.epsilon)
-        _require_told_apart("epsilon", self.epsilon, 1e100)
+        _require_representable("epsilon", self.epsilon, 1e100)
         _require_delta(self.delta)
 
     def split(self, *weights: float) -> tuple[ZCDP, ...]:
@@ -203,7 +205,7 @@ def _require_positive(name: str, number: object) -> None:
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
 
 
-def _require_told_apart(name: str, number: float, most: float) -> None:
+def _require_representable(name: str, number: float, most: float) -> None:
     """Refuse what the squares and quotients of a search would turn into 0 or infinity."""
     if not 1 / most <= float(number) <= most:
         raise BudgetError(

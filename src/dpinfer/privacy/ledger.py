@@ -24,7 +24,7 @@ from dpinfer.privacy.store import (
     Row,
     Store,
     chain_fault,
-    json_lines,
+    to_jsonl,
 )
 
 Allowance = PureDP | ZCDP
@@ -37,14 +37,14 @@ _REPEATED = "this request was booked before and is not booked twice: look for it
 class Preview:
     """What booking an entry would lead to.
 
-    ``spent``, ``left`` and ``largest`` are those of the ledger afterwards; ``reason`` says why the
-    entry would be refused, ``rule`` what judged it.
+    ``spent``, ``left`` and ``largest`` are those of the ledger afterwards.  ``accepted`` says whether
+    the entry would be booked, ``reason`` why it would be refused, and ``rule`` which rule decided.
     """
 
     spent: float
     left: float
     largest: float
-    allowed: bool
+    accepted: bool
     reason: str = ""
     rule: str = ""
 
@@ -94,8 +94,8 @@ class Ledger:
     unit : str
         What one record is, in words; fits that protect another unit are refused.
     neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
-        What may differ between two data sets, one row or all rows of a unit; fits with another
-        notion are refused.
+        The adjacency: which data sets are neighbours, by one row or by all rows of a unit.  Fits with
+        another adjacency are refused.
     title : str
         What the data are.
     """
@@ -231,9 +231,9 @@ class Ledger:
         entries = self._entries(self._store.rows(), seen)
         return entries, self._count(entries)
 
-    def lines(self) -> str:
-        """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
-        return json_lines(self.chain())
+    def to_jsonl(self) -> str:
+        """Return all rows with their hashes as JSON lines, the header first, for an auditor."""
+        return to_jsonl(self.chain())
 
     def spent(self) -> float:
         """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of

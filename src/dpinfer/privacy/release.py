@@ -72,8 +72,8 @@ class NoisySum:
         return self.share.noise(_raised(self.bound))
 
     @property
-    def deviation(self) -> float:
-        """Of Gaussian noise; where noise is off a faint one, so that it can be divided by."""
+    def noise_sd(self) -> float:
+        """Return the standard deviation of Gaussian noise; without noise a faint one to divide by."""
         if isinstance(self.share, NoPrivacy):
             return _FAINT * self.bound
         return noise_sd(self.law)
@@ -278,7 +278,7 @@ class PerturbedMinimum:
         """The law of b.  The risk must be the one that was booked: the cost rests on its curvature
         and ridge.
         """
-        _require_booked_ratio(self.objective.k, risk, self.step)
+        _require_same_ratio(self.objective.k, risk, self.step)
         if risk.shape != self.objective.shape:
             raise _another_loss(self.step)
         return Gaussian(
@@ -337,7 +337,7 @@ class LaplaceMinimum:
 
     def noise(self, risk: Risk) -> Law:
         """The law of b, for the risk that was booked."""
-        _require_booked_ratio(self.k, risk, self.step)
+        _require_same_ratio(self.k, risk, self.step)
         if self.sharp and slope_kind(risk.loss) != "logistic":
             raise _another_loss(self.step)
         if self.units != risk.neighbours.units:
@@ -376,7 +376,7 @@ def _require_within(booked: float, bound: float, step: str) -> None:
         )
 
 
-def _require_booked_ratio(k: float, risk: Risk, step: str) -> None:
+def _require_same_ratio(k: float, risk: Risk, step: str) -> None:
     if risk.loss.curvature_bound / risk.ridge != k:
         raise PrivacyError(
             f"the step {step!r} was booked with another ridge or loss than that of its release"

@@ -16,7 +16,7 @@ from dpinfer.privacy.store import (
     FileStore,
     MissingEntryError,
     chain_fault,
-    json_lines,
+    to_jsonl,
     transaction,
 )
 from dpinfer_desk.store.regular_files import require_plain
@@ -63,7 +63,7 @@ class Journal:
 
     def require(self) -> None:
         """`LedgerError` where the file is another chain than a journal: nothing is added to that."""
-        with transaction(require_plain(self._path), "BEGIN", what=WHAT) as connection:
+        with transaction(require_plain(self._path), "BEGIN", kind=WHAT) as connection:
             row = connection.execute("SELECT body FROM chain WHERE number = 0").fetchone()
         try:
             kind = json.loads(row[0])["format"]
@@ -126,4 +126,4 @@ class Journal:
 
     def lines(self) -> str:
         """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
-        return json_lines(self._store.rows())
+        return to_jsonl(self._store.rows())

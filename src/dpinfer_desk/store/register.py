@@ -111,7 +111,7 @@ class Register:
     def make(self) -> None:
         """A new file."""
         self._path.touch(exist_ok=False)
-        with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=WHAT) as connection:
+        with transaction(self._path, "BEGIN EXCLUSIVE", new=True, kind=WHAT) as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
 
@@ -137,13 +137,13 @@ class Register:
     @contextmanager
     def read(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """Questions to the file, all at one moment."""
-        with transaction(self._path, "BEGIN", what=WHAT) as connection:
+        with transaction(self._path, "BEGIN", kind=WHAT) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
     def write(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """A change that is no event: whole or not at all, and not in the journal."""
-        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+        with transaction(self._path, "BEGIN IMMEDIATE", kind=WHAT) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
@@ -155,7 +155,7 @@ class Register:
         journal, also if it was put back while the desk is open.
         """
         last = self._journal.last_event()
-        with transaction(self._path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+        with transaction(self._path, "BEGIN IMMEDIATE", kind=WHAT) as connection:
             if not old_copy:
                 _require_event(connection, last)
             connection.execute("PRAGMA foreign_keys = ON")
@@ -166,7 +166,7 @@ class Register:
     def require_newest(self) -> None:
         """`LedgerError` if an old desk.db was put back."""
         last = self._journal.last_event()
-        with transaction(self._path, "BEGIN", what=WHAT) as connection:
+        with transaction(self._path, "BEGIN", kind=WHAT) as connection:
             _require_event(connection, last)
 
     def catch_up(self) -> None:
@@ -406,7 +406,7 @@ def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> Non
 
 def mark_as_copy(path: Path) -> None:
     """Make a copy of desk.db say that it is one, and end sessions, tokens and invitations in it."""
-    with transaction(path, "BEGIN IMMEDIATE", what=WHAT) as connection:
+    with transaction(path, "BEGIN IMMEDIATE", kind=WHAT) as connection:
         for statement in (*_END_ACCESS, f"PRAGMA application_id = {_COPY}"):
             connection.execute(statement)
 
