@@ -60,7 +60,7 @@ def test_levels_and_ranges_are_those_of_any_order(notion, frames):
         assert counts(tallies[0]) == counts(tallies[1])
         assert tallies[0].levels == tallies[1].levels  # so that a seed gives the same noise
         sums = [
-            column_rows(frame, "number", unit, whole=False).total(
+            column_rows(frame, "number", unit, integers=False).total(
                 histogram(MAGNITUDES, notion).of_block
             )
             for frame in (one, other)

@@ -268,6 +268,6 @@ def test_other_sums_are_refused():
 
 def test_records_that_count_unlike_are_not_summarised():
     """What is kept has no place for what a record counts: a sum would be of other records."""
-    source = by_columns(source_of(50), unit=Unit(weights="w", most_weight=3.0))
+    source = by_columns(source_of(50), unit=Unit(weights="w", max_weight=3.0))
     with pytest.raises(PrivacyError, match="weight 1"):
         summarize(source, NUMBERS, LEVELS, 0)

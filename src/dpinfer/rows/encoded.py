@@ -26,7 +26,7 @@ from dpinfer.rows.source import (
     gathered,
     gathered_bytes,
     labelled,
-    most_records,
+    require_record_limit,
     stacks,
 )
 from dpinfer.schema.design import Design
@@ -144,7 +144,7 @@ class Encoded(Blocks):
     memory_limit: float = np.inf
 
     def __post_init__(self) -> None:
-        most_records(self.records, self.encoding.unit.largest)
+        require_record_limit(self.records, self.encoding.unit.largest)
 
     @property
     def n(self) -> int:
@@ -172,7 +172,7 @@ class Encoded(Blocks):
 def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
     """Records that are in memory already."""
     n = len(raw.values)
-    most_records(n, encoding.unit.largest)
+    require_record_limit(n, encoding.unit.largest)
     if encoding.unit.many:
         return Rows(encoding.block(raw), encoding.unit.number)
 

@@ -45,11 +45,11 @@ class Storage(Protocol):
         """An array whose numbers are not written yet."""
         ...
 
-    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
-        """Write to ``place``, some rows of an array that `empty` made."""
+    def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Write to ``target``, some rows of an array that `empty` made."""
         ...
 
-    def forget(self, place: npt.NDArray[Any]) -> None:
+    def forget(self, part: npt.NDArray[Any]) -> None:
         """Let go of the memory that was taken to read some rows of an array, which stays as it is."""
         ...
 
@@ -63,11 +63,11 @@ class Memory:
         """An array whose numbers are not written yet."""
         return np.empty(shape, dtype)
 
-    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
-        """Copy."""
-        place[...] = values
+    def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Copy the values."""
+        target[...] = values
 
-    def forget(self, place: npt.NDArray[Any]) -> None:
+    def forget(self, part: npt.NDArray[Any]) -> None:
         """Nothing: what is in memory was made to stay there."""
 
 
@@ -102,25 +102,25 @@ class Disk:
         self._end += array.nbytes
         return array
 
-    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
-        """By a call of the system; what is read of ``place`` are the same pages."""
-        if not place.size:
+    def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Write by a call of the system; later reads of ``target`` see the same pages."""
+        if not target.size:
             return
-        numbers = np.ascontiguousarray(values, place.dtype)
-        assert numbers.shape == place.shape
-        if os.pwrite(self._file, numbers.data, self._at(place)) != numbers.nbytes:
+        numbers = np.ascontiguousarray(values, target.dtype)
+        assert numbers.shape == target.shape
+        if os.pwrite(self._file, numbers.data, self._offset(target)) != numbers.nbytes:
             raise OSError("the temporary file was not written in full")
 
-    def forget(self, place: npt.NDArray[Any]) -> None:
-        """The pages stay those of the file, and what is read of it later is the same."""
-        if not place.size:
+    def forget(self, part: npt.NDArray[Any]) -> None:
+        """Drop the pages from memory; a later read takes them from the file again."""
+        if not part.size:
             return
-        at = self._at(place)
-        start = at // mmap.PAGESIZE * mmap.PAGESIZE
-        self._map.madvise(mmap.MADV_DONTNEED, start, at + place.nbytes - start)
+        offset = self._offset(part)
+        start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+        self._map.madvise(mmap.MADV_DONTNEED, start, offset + part.nbytes - start)
 
-    def _at(self, place: npt.NDArray[Any]) -> int:
-        return _address(place) - self._address
+    def _offset(self, part: npt.NDArray[Any]) -> int:
+        return _address(part) - self._address
 
 
 def _address(array: npt.NDArray[Any]) -> int:
@@ -138,18 +138,18 @@ def _reserve(file: int, size: int) -> None:
             os.pwrite(file, _ZEROS[: size - start], start)
 
 
-WHOLE_UNIT = 1 - 2.0**-20
-"""What a whole unit counts: the float sum of its rows errs by less than what is missing to 1."""
+UNIT_TOTAL = 1 - 2.0**-20
+"""The weights of a unit's rows add up to this at most: the float sum errs by less than what is missing to 1."""
 _RUN = 2**28  # rows of a unit whose weights are added one after the other
 _HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
-_LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
+_MIN_WEIGHT = 2.0**-500  # of a row: by less nothing can be divided safely
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def counted(
-    block: Block, most: float, units: Indices | None = None, weights: Array | None = None
+    block: Block, max_total: float, units: Indices | None = None, weights: Array | None = None
 ) -> Block:
-    """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
+    """Group the rows by unit and give each the weight ω/max(max_total, sum of ω over its unit).
 
     ``units`` has one number per row, below 0 where the id is missing: such a row counts for
     nothing, and is no unit.  Without it each row is one.  ω are the ``weights``, 1 by default, and
@@ -167,7 +167,7 @@ def counted(
     else:
         omega = np.where(np.isfinite(weights), weights, 0.0)
     encoded = rows.any(axis=1)
-    omega = np.where(encoded, np.clip(omega / most, 0.0, _HEAVIEST), 0.0)
+    omega = np.where(encoded, np.clip(omega / max_total, 0.0, _HEAVIEST), 0.0)
     total = omega  # over the unit of each row
     starts = None
     if units is not None:
@@ -179,10 +179,10 @@ def counted(
         _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
         by_unit = _added_by_unit(omega, starts) if len(order) else omega
         total = np.repeat(by_unit, sizes)
-    shares = omega / np.maximum(1.0, total) * WHOLE_UNIT
-    counts = shares > _LEAST
+    shares = omega / np.maximum(1.0, total) * UNIT_TOTAL
+    counts = shares > _MIN_WEIGHT
     rows = np.where(counts[:, None], rows, 0.0)
-    shares = np.where(counts, shares, _LEAST)
+    shares = np.where(counts, shares, _MIN_WEIGHT)
     return Block(rows, labels, shares, shares, starts)
 
 
@@ -298,18 +298,18 @@ class Blocks(ABC):
         return total.value
 
 
-def most_records(n: int, most: int) -> None:
+def require_record_limit(n: int, limit: int) -> None:
     """Refuse more records than noise is sized for."""
-    if n <= most:
+    if n <= limit:
         return
     remedy = ""
-    if most < MAX_RECORDS:
+    if limit < MAX_RECORDS:
         remedy = (
             ": where their number is private, write largest_table, a round number that the table will "
             "never reach, into the [unit] of the schema"
         )
     raise InputError(
-        f"there are more than {most:,} records, for which sums are not proved exact enough{remedy}"
+        f"there are more than {limit:,} records, for which sums are not proved exact enough{remedy}"
     )
 
 
@@ -325,20 +325,20 @@ def cuts(size: int, step: int) -> Iterator[tuple[int, int]]:
 
 
 def stacks(ends: list[int], dim: int, blocks: Callable[[slice], Block]) -> Iterator[Block]:
-    """Blocks as long as each other, after each other, as stacks; one that has no such neighbour is
-    alone.
+    """Group consecutive blocks of equal length into stacks; a block without such a neighbour is
+    yielded alone.
 
     ``ends`` has where the first block begins and where each ends, and ``blocks`` makes the rows of
     some of them.
     """
     first = 0
-    for height, alike in itertools.groupby(np.diff(ends).tolist()):
-        last = first + len(list(alike))
-        most = max(1, _STACK // max(height * dim, 1))
-        for place in range(first, last, most):
-            some = slice(ends[place], ends[min(place + most, last)])
-            block = blocks(some)
-            yield block.stacked(height) if some.stop - some.start > height else block
+    for height, run in itertools.groupby(np.diff(ends).tolist()):
+        last = first + len(list(run))
+        stack = max(1, _STACK // max(height * dim, 1))
+        for index in range(first, last, stack):
+            rows = slice(ends[index], ends[min(index + stack, last)])
+            block = blocks(rows)
+            yield block.stacked(height) if rows.stop - rows.start > height else block
         first = last
 
 
@@ -392,7 +392,7 @@ class Rows(Blocks):
             raise InputError("y must have one label a row of X, in one dimension")
         if rows.shape[1] == 0:
             raise InputError(f"X must have at least one column, not shape {rows.shape}")
-        most_records(len(rows), MAX_RECORDS)
+        require_record_limit(len(rows), MAX_RECORDS)
         return cls(labelled(np.array(rows), labels, kind))
 
     @property
@@ -472,13 +472,13 @@ class Rows(Blocks):
 
     def counted(
         self,
-        most: float,
+        max_total: float,
         units: Indices | None = None,
         weights: Array | None = None,
         number: int | None = None,
     ) -> "Rows":
         """The rows of each unit together, each with what it counts (`dpinfer.rows.source.counted`)."""
-        return Rows(counted(self.block, most, units, weights), number)
+        return Rows(counted(self.block, max_total, units, weights), number)
 
 
 def gathered_bytes(size: int, dim: int) -> int:

@@ -51,7 +51,7 @@ def check() -> None:
 
 def threads() -> int:
     """How many blocks are worked on at once: ``DPINFER_THREADS``, or the number of cores."""
-    asked = _whole("DPINFER_THREADS", "a whole number of at least 1", least=1)
+    asked = _integer_setting("DPINFER_THREADS", "a whole number of at least 1", minimum=1)
     return cores() if asked is None else asked
 
 
@@ -66,7 +66,7 @@ def memory() -> float:
     """Bytes that the rows of files may take in memory: ``DPINFER_MEMORY`` megabytes, 256 by
     default.
     """
-    asked = _whole("DPINFER_MEMORY", "a whole number of megabytes")
+    asked = _integer_setting("DPINFER_MEMORY", "a whole number of megabytes")
     return (_MEMORY if asked is None else asked) * 1e6
 
 
@@ -77,7 +77,7 @@ def disk() -> float:
     By default nothing is written to a folder that is memory, nor where the folder cannot be looked
     at: the fit then goes on without a temporary file.
     """
-    asked = _whole("DPINFER_DISK", "a whole number of megabytes")
+    asked = _integer_setting("DPINFER_DISK", "a whole number of megabytes")
     if not hasattr(os, "posix_fallocate"):  # room on the disk cannot be reserved
         return 0.0
     if asked is not None:
@@ -91,16 +91,16 @@ def disk() -> float:
         return 0.0
 
 
-def disk_is_allowed() -> bool:
+def may_use_disk() -> bool:
     """Whether a fit may write rows to a disk at all: ``DPINFER_DISK=0`` forbids it."""
-    return _whole("DPINFER_DISK", "a whole number of megabytes") != 0
+    return _integer_setting("DPINFER_DISK", "a whole number of megabytes") != 0
 
 
 def kept() -> float:
     """Bytes of encoded rows that each worker of a cluster may keep during a fit: ``DPINFER_KEEP``
     megabytes, by default what its engine allows.
     """
-    asked = _whole("DPINFER_KEEP", "a whole number of megabytes")
+    asked = _integer_setting("DPINFER_KEEP", "a whole number of megabytes")
     return math.inf if asked is None else asked * 1e6
 
 
@@ -125,12 +125,12 @@ def is_memory(folder: str) -> bool:
     return any(number in mount and " - tmpfs " in mount for mount in text.splitlines())
 
 
-def _whole(name: str, words: str, least: int = 0) -> int | None:
+def _integer_setting(name: str, rule: str, minimum: int = 0) -> int | None:
     text = os.environ.get(name, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
-        raise InputError(f"{name} must be {words}: correct it, or unset it")
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= minimum):
+        raise InputError(f"{name} must be {rule}: correct it, or unset it")
     return int(text)
 
 

@@ -49,8 +49,8 @@ class Unit:
     unit); with a larger number rows count alike up to that number, and a unit with more of them
     counts as that many.  ``number`` is that of units, where public.
 
-    With a column of sampling ``weights`` ω a row counts ω/max(most_weight, sum of ω over its unit):
-    ``most_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
+    With a column of sampling ``weights`` ω a row counts ω/max(max_weight, sum of ω over its unit):
+    ``max_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
 
     ``largest`` is how many rows a table has at most.  Noise is sized for it, and a larger table is
     refused.
@@ -61,7 +61,7 @@ class Unit:
     rows: float = 1.0
     number: int | None = None
     weights: str = ""
-    most_weight: float = 1.0
+    max_weight: float = 1.0
     largest: int = DEFAULT_MAX_RECORDS
 
     def __post_init__(self) -> None:
@@ -69,9 +69,9 @@ class Unit:
             raise InputError(
                 f"rows must be {AVERAGE!r} or a number of at least 1, not {self.rows!r}"
             )
-        if not _is_number(self.most_weight, _POSITIVE):
+        if not _is_number(self.max_weight, _POSITIVE):
             raise InputError(
-                f"most_weight must be a positive finite number, not {self.most_weight!r}"
+                f"the largest weight of a unit must be a positive finite number, not {self.max_weight!r}"
             )
         if not _is_integer(self.largest, DEFAULT_MAX_RECORDS, MAX_RECORDS):
             raise InputError(f"the largest table has {_LARGEST_TABLE}, not {self.largest!r}")
@@ -122,7 +122,7 @@ class Unit:
     @property
     def max_total(self) -> float:
         """What the rows of a unit may weigh together before they are scaled down."""
-        return self.most_weight if self.weights else self.rows
+        return self.max_weight if self.weights else self.rows
 
     @property
     def equal_weights(self) -> bool:
@@ -152,13 +152,13 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
     name = _text("unit", "name", table, "say what is protected, such as 'one person'")
     weight_column = ""
-    most_weight = 1.0
+    max_weight = 1.0
     if weights is not None:
         bound = "a public bound of the weight of a unit: a positive number"
         weight_column = _text(
             "weights", "column", weights, "name the column of the sampling weights"
         )
-        most_weight = _number("weights", "most", weights, bound, _POSITIVE)
+        max_weight = _number("weights", "most", weights, bound, _POSITIVE)
     if "column" not in table:
         for key in ("rows", "units"):
             if key in table:
@@ -168,7 +168,7 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
                     key,
                 )
         largest = _largest_table(table)
-        return Unit(name, weights=weight_column, most_weight=most_weight, largest=largest)
+        return Unit(name, weights=weight_column, max_weight=max_weight, largest=largest)
     column = _text("unit", "column", table, "name the column of the ids")
     if column == weight_column:
         raise SchemaError(
@@ -178,7 +178,7 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
     rows = _rows(table, weighted=bool(weight_column))
     number = _number_of_units(table)
-    return Unit(name, column, rows, number, weight_column, most_weight, _largest_table(table))
+    return Unit(name, column, rows, number, weight_column, max_weight, _largest_table(table))
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def entries_of(unit: Unit) -> dict[str, Any]:
     if len(table) > 1:
         entries["unit"] = table
     if unit.weights:
-        entries["weights"] = {"column": unit.weights, "most": _plain(unit.most_weight)}
+        entries["weights"] = {"column": unit.weights, "most": _plain(unit.max_weight)}
     return entries
 
 
