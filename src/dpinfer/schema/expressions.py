@@ -160,6 +160,11 @@ def _derived_part(derived: Derived, part_of: Callable[[str], Part]) -> Part:
     return named(part, derived.name)
 
 
+def python_of(text: str) -> str:
+    """Return an expression with Python's words for R's signs of powers and of logic."""
+    return _SIGNS.sub(lambda match: _WORDS.get(match[0], match[0]), text)
+
+
 def names_in(text: str) -> list[str]:
     """The columns that an expression names."""
     return Walk(text, _no_part).names()
@@ -177,8 +182,7 @@ class Walk:
         self.part_of = part_of
         self.quoted: list[str] = _BACKTICKS.findall(text)
         numbers = itertools.count()
-        plain = _SIGNS.sub(lambda match: _WORDS.get(match[0], match[0]), text)
-        plain = _BACKTICKS.sub(lambda _: f"__name{next(numbers)}", plain)
+        plain = _BACKTICKS.sub(lambda _: f"__name{next(numbers)}", python_of(text))
         try:
             self.tree = ast.parse(plain.strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError):

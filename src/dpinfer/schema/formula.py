@@ -1,8 +1,8 @@
 """A formula and a schema give the response and the terms of a design; no data are involved.
 
 formulaic parses the formula into terms and factors; products of terms are counted before they are
-made, so that no formula takes long, however short it is.  Comparisons are taken out before, and a
-factor that is more than a name is an expression of its own.  What people write and the parser does
+made, so that no formula takes long, however short it is.  Comparisons are put in braces before, and
+a factor that is more than a name is an expression of its own.  What people write and the parser does
 not take, or takes for something else, is refused with a remedy.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from dpinfer.errors import InputError
 from dpinfer.schema.columns import Column, Outcome
-from dpinfer.schema.comparisons import Replaced, replaced
+from dpinfer.schema.comparisons import braced
 from dpinfer.schema.expressions import (
     MAX_CHARACTERS,
     OFFSET_ALONE,
@@ -105,13 +105,12 @@ def names_of(formula: str) -> list[str]:
     formula = _readable(formula)
     names: list[str] = []
     with _reading():
-        plain = replaced(formula)
-        tokens = [(token.token, token.kind.value) for token in _parser().get_tokens(plain.formula)]
+        tokens = [
+            (token.token, token.kind.value) for token in _parser().get_tokens(braced(formula))
+        ]
         _check(formula, tokens, ["a", "b"])
     for text, kind in tokens:
-        if text in plain.stands_for:
-            names += names_in(plain.stands_for[text])
-        elif kind == "name":
+        if kind == "name":
             names.append(text)
         elif kind == "python":
             names += names_in(text)
@@ -123,13 +122,13 @@ def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
     formula = _readable(formula)
     parser = _parser()
     with _reading():
-        plain = replaced(formula)
-        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(plain.formula)]
+        plain = braced(formula)
+        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(plain)]
         _check(formula, tokens, _explanatory_names(schema))
-        parsed = parser.get_terms(plain.formula)
+        parsed = parser.get_terms(plain)
     if not hasattr(parsed, "lhs"):
         raise InputError("the formula has no outcome: write 'outcome ~ terms'")
-    return _side(parsed.lhs, plain), _side(parsed.rhs, plain)
+    return _side(parsed.lhs), _side(parsed.rhs)
 
 
 @contextmanager
@@ -142,14 +141,15 @@ def _reading() -> Iterator[None]:
     except RecursionError:
         raise InputError(TOO_DEEP) from None
     except Exception as error:  # of many types: the parser trips over odd tokens
-        message = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
+        text = str(error).replace("(<unknown>, line 1)", "in an expression")  # of Python's parser
+        message = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().partition("\n")[0]
         if "nested" in message:
             raise InputError(TOO_DEEP) from None
         raise InputError(f"the formula cannot be read: {message or type(error).__name__}") from None
 
 
 def _readable(formula: str) -> str:
-    """The text with Python's sign of a power; refused where it is too long or has huge numbers."""
+    """Return the text with Python's sign of a power; it is refused where it is too long or has huge numbers."""
     if not isinstance(formula, str) or len(formula) > MAX_CHARACTERS:
         raise InputError(
             f"the formula must be text such as 'outcome ~ a + b', of at most {MAX_CHARACTERS} characters"
@@ -211,8 +211,8 @@ class _Products:
         return terms
 
 
-def _side(parsed: Any, plain: Replaced) -> _Side:
-    """The terms of one side, with comparisons where names stand in for them."""
+def _side(parsed: Any) -> _Side:
+    """Return the terms of one side, each as its factors."""
 
     terms = list(parsed)
     if len(terms) > _MAX_TERMS:
@@ -221,17 +221,9 @@ def _side(parsed: Any, plain: Replaced) -> _Side:
         raise InputError(
             "parts separated by | are not available: write one part, as in 'y ~ a + b'"
         )
-    sides: _Side = []
-    for term in terms:
-        factors = []
-        for factor in term.factors:
-            compared = plain.stands_for.get(factor.expr)
-            if compared is None:
-                factors.append((factor.expr, factor.eval_method.value))
-            else:
-                factors.append((compared, "python"))
-        sides.append(tuple(factors))
-    return sides
+    return [
+        tuple((factor.expr, factor.eval_method.value) for factor in term.factors) for term in terms
+    ]
 
 
 def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
