@@ -10,8 +10,8 @@ import pytest
 from sklearn.base import clone
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.privacy_cost import PerturbedObjective
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
@@ -142,7 +142,7 @@ def test_what_is_written_comes_back(make):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("unit", "one person"), ("neighbours", Neighbours.ADD_REMOVE)]
+    ("name", "words"), [("unit", "one person"), ("neighbours", Adjacency.ADD_REMOVE)]
 )
 def test_costs_of_different_promises_do_not_add_up(make, name, words):
     ledger = make(dp.ZCDP(1.0))

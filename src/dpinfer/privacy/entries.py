@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from dpinfer import persistence
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import LedgerError
 from dpinfer.mechanisms.privacy_cost import PerturbedObjective
-from dpinfer.neighbours import Neighbours
 from dpinfer.persistence import FileNames
 from dpinfer.privacy.accountant import Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
@@ -63,7 +63,7 @@ class Entry:
     purpose: str
     unit: str
     events: tuple[Release, ...]
-    neighbours: Neighbours = Neighbours.REPLACE
+    neighbours: Adjacency = Adjacency.REPLACE
     schema: str = ""
     release: str = ""
     time: str = ""
@@ -90,7 +90,7 @@ class Terms:
 
     total: Total
     unit: str
-    neighbours: Neighbours
+    neighbours: Adjacency
     title: str
     created: str
     orders: tuple[float, ...]
@@ -214,7 +214,7 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
         for name, value in raw.items()
         if name not in ("kind", "version")
     }
-    return fields | {"neighbours": Neighbours(raw["neighbours"])}
+    return fields | {"neighbours": Adjacency(raw["neighbours"])}
 
 
 def _text(value: dict[str, Any]) -> str:

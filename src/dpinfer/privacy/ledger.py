@@ -10,8 +10,8 @@ from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, Self
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import DpinferError, LedgerError
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
@@ -104,7 +104,7 @@ class Ledger:
         self,
         total: Total,
         unit: str = "one record",
-        neighbours: str = Neighbours.REPLACE,
+        neighbours: str = Adjacency.REPLACE,
         title: str = "",
     ) -> None:
         self._terms = _new_terms(total, unit, neighbours, title)
@@ -117,7 +117,7 @@ class Ledger:
         path: str | os.PathLike[str],
         total: Total,
         unit: str = "one record",
-        neighbours: str = Neighbours.REPLACE,
+        neighbours: str = Adjacency.REPLACE,
         title: str = "",
     ) -> Self:
         """A new ledger in a file of its own at ``path``; an existing file is refused.
@@ -166,7 +166,7 @@ class Ledger:
         return self._terms.unit
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> Adjacency:
         """Which data sets cannot be told apart."""
         return self._terms.neighbours
 
@@ -419,7 +419,7 @@ def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
     is opened.
     """
     require_promise(total)
-    return Terms(total, unit, Neighbours.of(neighbours), title, _now(), renyi_orders(total))
+    return Terms(total, unit, Adjacency.of(neighbours), title, _now(), renyi_orders(total))
 
 
 def _unbroken(store: Store, rows: list[Row]) -> list[Row]:

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import Block, Change, OfBlock, Sum
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows.source import (
     PIECE,
@@ -222,7 +222,7 @@ class Mapped(Changed):
     """
 
     matrix: Array
-    neighbours: Neighbours
+    adjacency: Adjacency
     error: float = np.inf
 
     @property
@@ -234,9 +234,9 @@ class Mapped(Changed):
     def change(self) -> Change:
         """The mapped rows, with their weights."""
         matrix = self.matrix
-        neighbours = self.neighbours
+        adjacency = self.adjacency
         error = self.error
-        return lambda block: block.mapped(matrix, neighbours, error)
+        return lambda block: block.mapped(matrix, adjacency, error)
 
 
 @dataclass(frozen=True, repr=False)

@@ -36,9 +36,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from narwhals import dependencies as libraries
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError
 from dpinfer.mechanisms.histograms import LevelCounts, histogram_bound
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema import dates
 from dpinfer.schema.columns import Level, spelling_key, tidied, tidy
@@ -820,7 +820,7 @@ def _in_order(numbers: npt.NDArray[Any]) -> Codes:
 # Levels that are to be learned
 
 
-def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> LevelCounts:
+def tally(cells: Cells, units: Codes | None, adjacency: Adjacency) -> LevelCounts:
     """How many units have each level of a column of text; ``units`` has one number per row, below 0
     where the id is missing: such a row is nobody's.
 
@@ -837,7 +837,7 @@ def tally(cells: Cells, units: Codes | None, neighbours: Neighbours) -> LevelCou
         codes = _modes(codes[owned], units[owned])
     counts = np.bincount(codes[codes >= 0], minlength=len(texts)).astype(np.float64)
     there = np.flatnonzero(counts)
-    return LevelCounts(tuple(texts[j] for j in there), counts[there], histogram_bound(neighbours))
+    return LevelCounts(tuple(texts[j] for j in there), counts[there], histogram_bound(adjacency))
 
 
 def _modes(codes: Codes, units: Codes) -> Codes:

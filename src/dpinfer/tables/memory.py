@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 from narwhals import dependencies as libraries
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError
 from dpinfer.mechanisms.histograms import LevelCounts
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory
@@ -479,10 +479,10 @@ def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, integers: bo
 
 
 def column_tally(
-    table: nw.DataFrame[Any], name: str, unit: Unit, neighbours: Neighbours
+    table: nw.DataFrame[Any], name: str, unit: Unit, adjacency: Adjacency
 ) -> LevelCounts:
     """How many units have each level of a column."""
-    return tally(cells_of(table.get_column(name)), _ids(table, unit), neighbours)
+    return tally(cells_of(table.get_column(name)), _ids(table, unit), adjacency)
 
 
 def _ids(table: nw.DataFrame[Any], unit: Unit) -> Codes | None:
