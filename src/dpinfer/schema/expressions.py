@@ -28,9 +28,9 @@ from dpinfer.schema.columns import (
 )
 from dpinfer.schema.curves import EXAMPLES as CURVES
 from dpinfer.schema.curves import curve_columns
+from dpinfer.schema.operations import FUNCTIONS
 from dpinfer.schema.terms import (
     FARTHEST_OFFSET,
-    FUNCTIONS,
     Expression,
     Factor,
     Part,

@@ -3,7 +3,7 @@
 Both are made of expressions: public functions of numeric columns, with their ranges by interval
 arithmetic.  An expression is data, not code: a tree of named operations, each with what it does to
 numbers and to an interval.  Its leaves are constants, numbers of a column within their bounds, and
-places of a column's cells among its levels.
+codes of a column's cells, the indices of their levels.
 
 A `Response` is the left side.  `ModelTerms` are the right side as blocks of columns, coded so that no
 block repeats what an earlier one spans.
@@ -25,18 +25,16 @@ import numpy as np
 from dpinfer.errors import InputError
 from dpinfer.numerics import splines
 from dpinfer.numerics.arrays import Array, Indices
-from dpinfer.schema.answers import ANSWERS, STEPS
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach, levels_of
+from dpinfer.schema.operations import ANSWERS, OPERATIONS, STEPS, DomainError
 
 FARTHEST_OFFSET = 30.0
 """How far an offset may be below its public bound: what is farther counts as there."""
 
-Interval = tuple[float, float]
-OfIntervals = Callable[..., Interval]
 ReadNumbers = Callable[[Number], Array]
 ReadCodes = Callable[[Number | Category], Indices]
-"""Of cells among the levels of a column, and their number for a cell that is none of them."""
-_CODE = "place"  # a leaf whose value is the code of a cell: the index of its level
+"""Codes of the cells of a column; the number of levels for a cell that has none of them."""
+_CODE = "code"  # the operation of a leaf whose value is the code of a cell
 
 
 @dataclass(frozen=True)
@@ -93,8 +91,9 @@ class Expression:
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
-        """Its values, where ``numbers`` gives those of a column within its bounds and ``places`` the
-        places of cells among the levels of one; NaN stays NaN.
+        """Return its values; NaN stays NaN.
+
+        ``numbers`` reads a column within its bounds, ``codes`` the codes of a column's cells.
         """
         if self.operation == "constant":
             return np.asarray(self.low)
@@ -103,7 +102,7 @@ class Expression:
         if self.level_column is not None:
             code = codes(self.level_column)
             return np.where(code > self.high, np.nan, code)
-        of_numbers, _ = _OPERATIONS[self.operation]
+        of_numbers, _ = OPERATIONS[self.operation]
         return of_numbers(*(argument.values(numbers, codes) for argument in self.arguments))
 
     def changed(self, change: "Change") -> "Expression":
@@ -125,7 +124,7 @@ def of_column(column: Number) -> Expression:
 
 
 def level_code(column: Number | Category) -> Expression:
-    """The place of each cell of a column among its levels."""
+    """Return the expression whose value is the code of each cell of a column."""
     return Expression(column.name, 0.0, len(levels_of(column)) - 1.0, _CODE, level_column=column)
 
 
@@ -140,12 +139,12 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
     """An operation with its range; an error that names the remedy where it is not defined on the
     whole range.
     """
-    _, of_intervals = _OPERATIONS[operation]
+    _, of_intervals = OPERATIONS[operation]
     try:
         low, high = of_intervals(*((argument.low, argument.high) for argument in arguments))
     except OverflowError:
         low, high = -math.inf, math.inf
-    except _DomainError as error:
+    except DomainError as error:
         raise InputError(
             f"{text} {error}, but {_range(arguments[-1])}: {_remedy(operation, arguments[-1])}"
         ) from None
@@ -165,10 +164,6 @@ def require_spread(number: Expression, remedy: str) -> None:
     raise InputError(f"{number.text} is too small or too large for double precision: {remedy}")
 
 
-class _DomainError(Exception):
-    """What an operation needs of its argument, in words."""
-
-
 def _range(argument: Expression) -> str:
     where = " in the schema" if argument.column is not None else ""
     return f"{argument.text} goes from {argument.low:g} to {argument.high:g}{where}"
@@ -184,86 +179,6 @@ def _remedy(operation: str, argument: Expression) -> str:
         defined = f"{operation}({argument.text} + {1 - argument.low:g})"
     return f"raise low in the schema, or write {defined}"
 
-
-def _monotone(function: Callable[[float], float], above: float = -math.inf) -> OfIntervals:
-    def of_interval(x: Interval) -> Interval:
-        if x[0] <= above:
-            raise _DomainError(f"needs values above {above:g}")
-        return function(x[0]), function(x[1])
-
-    return of_interval
-
-
-def _root(x: Interval) -> Interval:
-    if x[0] < 0:
-        raise _DomainError("needs values of 0 or more")
-    return math.sqrt(x[0]), math.sqrt(x[1])
-
-
-def _power(x: Interval, k: Interval) -> Interval:
-    exponent = k[0]
-    low, high = sorted((x[0] ** exponent, x[1] ** exponent))
-    if exponent % 2 == 0 and x[0] < 0 < x[1]:
-        low = 0.0
-    return low, high
-
-
-def _absolute(x: Interval) -> Interval:
-    low, high = sorted((abs(x[0]), abs(x[1])))
-    if x[0] < 0 < x[1]:
-        low = 0.0
-    return low, high
-
-
-def _times(x: Interval, y: Interval) -> Interval:
-    corners = [a * b for a in x for b in y]
-    return min(corners), max(corners)
-
-
-def _over(x: Interval, y: Interval) -> Interval:
-    if y[0] <= 0 <= y[1]:
-        raise _DomainError("divides by values that may be 0")
-    corners = [a / b for a in x for b in y]
-    return min(corners), max(corners)
-
-
-def _column_of(
-    basis: Callable[..., Sequence[splines.Column]],
-) -> tuple[Callable[..., Array], OfIntervals]:
-    """One column of a basis, of a number; its place and the public parameters of the basis follow."""
-
-    def of_numbers(x: Array, index: Array, *parameters: Array) -> Array:
-        return basis(*map(float, parameters))[int(index)].values(x)
-
-    def of_interval(x: Interval, index: Interval, *parameters: Interval) -> Interval:
-        return basis(*(value for value, _ in parameters))[int(index[0])].range(*x)
-
-    return of_numbers, of_interval
-
-
-_OPERATIONS: dict[str, tuple[Callable[..., Array], OfIntervals]] = {
-    "I": (lambda x: x, lambda x: x),
-    "log": (np.log, _monotone(math.log, 0.0)),
-    "log2": (np.log2, _monotone(math.log2, 0.0)),
-    "log10": (np.log10, _monotone(math.log10, 0.0)),
-    "log1p": (np.log1p, _monotone(math.log1p, -1.0)),
-    "sqrt": (np.sqrt, _root),
-    "exp": (np.exp, _monotone(math.exp)),
-    "abs": (np.abs, _absolute),
-    "-": (lambda x: -x, lambda x: (-x[1], -x[0])),
-    "+": (np.add, lambda x, y: (x[0] + y[0], x[1] + y[1])),
-    "minus": (np.subtract, lambda x, y: (x[0] - y[1], x[1] - y[0])),
-    "*": (np.multiply, _times),
-    "/": (np.divide, _over),
-    "**": (np.power, _power),
-    **ANSWERS,
-    **STEPS,
-    "ns": _column_of(splines.natural_splines),
-    "bs": _column_of(splines.b_splines),
-    "poly": _column_of(splines.powers),
-}
-FUNCTIONS = frozenset({"I", "log", "log2", "log10", "log1p", "sqrt", "exp", "abs"})
-"""What a formula may call with one argument."""
 
 _REMEDIES = {
     "log1p": "raise low in the schema above -1",
@@ -343,7 +258,7 @@ def explained(column: Column) -> Number | Category:
 
 @dataclass(frozen=True)
 class Factor:
-    """Levels, one of which is the reference; ``place`` says which of them a row has."""
+    """Levels, one of which is the reference; ``code`` says which of them a row has."""
 
     text: str
     levels: tuple[Level, ...]
@@ -356,14 +271,14 @@ class Factor:
         return self.code.columns
 
     def codes(self, numbers: ReadNumbers, codes: ReadCodes) -> Indices:
-        """The place of each row among the levels; their number where a row has none."""
+        """Return the code of each row's level; the number of levels where a row has none."""
         if self.code.level_column is not None:
             return codes(self.code.level_column)
         code = np.atleast_1d(self.code.values(numbers, codes))
         return np.where(np.isnan(code), len(self.levels), code).astype(np.intp)
 
     def at(self, level: Level) -> Expression:
-        """The place of one of its levels."""
+        """Return the code of one of its levels, as a constant."""
         return constant(float(self.levels.index(level)))
 
 
