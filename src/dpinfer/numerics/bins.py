@@ -22,7 +22,7 @@ LARGEST_POWER = (
 
 
 def inner_edges(low: float, high: float) -> Array:
-    """The edges between the bins of [low, high]."""
+    """Return the edges between the bins of [low, high]."""
     return np.asarray(np.linspace(low, high, BINS + 1)[1:-1])
 
 
@@ -31,7 +31,7 @@ COUNT_BINS = 22
 
 
 def count_edges() -> Array:
-    """The edges between these bins, for counts over their public bound."""
+    """Return the edges between these bins, for counts over their public bound."""
     return np.asarray(2.0 ** -np.arange(COUNT_BINS - 1.0, 0.0, -1.0))
 
 

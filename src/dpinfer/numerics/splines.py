@@ -28,11 +28,11 @@ class Column(Protocol):
     """A column of a basis: a function of one number."""
 
     def values(self, x: Array) -> Array:
-        """Its values; NaN stays NaN."""
+        """Return its values; NaN stays NaN."""
         ...
 
     def range(self, low: float, high: float) -> tuple[float, float]:
-        """The least and the largest value between two numbers, as floats never leave it."""
+        """Return the least and the largest value between two numbers, as floats never leave it."""
         ...
 
 
@@ -85,12 +85,12 @@ class Power:
 
     @np.errstate(all="ignore")  # a warning would tell of a value
     def values(self, x: Array) -> Array:
-        """Its values; NaN stays NaN."""
+        """Return its values; NaN stays NaN."""
         return np.asarray(np.power(x - self.centre, self.exponent))
 
     @np.errstate(all="ignore")  # a range without end is refused by who asks for it
     def range(self, low: float, high: float) -> tuple[float, float]:
-        """The least and the largest value between two numbers, as floats never leave it."""
+        """Return the least and the largest value between two numbers, as floats never leave it."""
         values = self.values(np.array([low, high, np.clip(self.centre, low, high)]))
         return _widened(values.min(), values.max(), np.abs(values).max())
 
@@ -134,16 +134,16 @@ def _scaled(knots: Sequence[float]) -> tuple[int, Array]:
 
 @lru_cache(maxsize=256)
 def powers(centre: float, degree: float) -> tuple[Power, ...]:
-    """(x - centre), its square, and so on."""
+    """Return (x - centre), its square, and so on."""
     return tuple(Power(centre, k + 1) for k in range(int(degree)))
 
 
 def uncorrelated_basis(
     columns: Sequence[Column], knots: Sequence[float], low: float, high: float
 ) -> Array:
-    """The matrix from (1, columns) to as many functions that a fit can tell apart: uncorrelated
-    where any two neighbouring knots have as many records between them, and at most 1 in size from
-    ``low`` to ``high``.
+    """Return the matrix from (1, columns) to as many functions that a fit can tell apart:
+    uncorrelated where any two neighbouring knots have as many records between them, and at most 1
+    in size from ``low`` to ``high``.
 
     Public knots say where records are expected.  The columns of a basis all refer to what was left
     out of it, of which little may be known; these functions do not.
@@ -165,7 +165,7 @@ def _widened(low: float, high: float, size: float) -> tuple[float, float]:
 
 
 def distinct(numbers: Iterable[float]) -> list[str]:
-    """Places in as few digits as tell them apart, six at least."""
+    """Return numbers as texts, with as few digits as make them different and six at least."""
     numbers = list(numbers)
     for digits in range(6, 17):
         texts = [f"{number:.{digits}g}" for number in numbers]

@@ -110,12 +110,12 @@ _NAMES = NAMES | FileNames({"Entry": Entry, "Terms": Terms})
 
 
 def header_text(terms: Terms) -> str:
-    """The header as it is stored."""
+    """Return the header as it is stored."""
     return _text({"format": FORMAT, "version": VERSION, **persistence.encode(terms, _NAMES)})
 
 
 def terms_of(header: str) -> Terms:
-    """The inverse of `header_text`."""
+    """Return the terms in a header."""
     try:
         raw = json.loads(header)
         if raw.pop("format") != FORMAT:
@@ -129,7 +129,7 @@ def terms_of(header: str) -> Terms:
 
 
 def entry_text(entry: Entry) -> str:
-    """An entry as it is stored, with its cost for readers; nothing is derived from that."""
+    """Return an entry as it is stored, with its cost for readers; nothing is derived from that."""
     try:
         cost = persistence.encode(entry.cost, NAMES)
         text = _text({**persistence.encode(entry, _NAMES), "version": VERSION, "cost": cost})
@@ -148,8 +148,8 @@ def entry_text(entry: Entry) -> str:
 
 
 def entry_of(number: int, text: str) -> Entry:
-    """The inverse of `entry_text`.  A field that was added to events or entries later takes its
-    default.
+    """Return the entry in a text.  A field that was added to events or entries later takes
+    its default.
     """
     try:
         entry, step = _read(text)
@@ -165,7 +165,7 @@ def entry_of(number: int, text: str) -> Entry:
 
 
 def understated(entry: Entry) -> str:
-    """The first step whose own parameters cost more than its share; empty if there is none.
+    """Return the first step whose own parameters cost more than its share; empty if there is none.
 
     Guarantee [stated_costs]: an entry with such a step is neither booked nor read.
     """
@@ -185,7 +185,7 @@ def _understated(release: Release) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _read(text: str) -> tuple[Entry, str]:
-    """The entry of a text and its first step that states too little."""
+    """Return the entry of a text and its first step that states too little."""
     entry = _entry(text)
     return entry, understated(entry)
 

@@ -120,7 +120,7 @@ class Ledger:
         neighbours: str = Adjacency.REPLACE,
         title: str = "",
     ) -> Self:
-        """A new ledger in a file of its own at ``path``; an existing file is refused.
+        """Make a new ledger in a file of its own at ``path``; an existing file is refused.
 
         ``total``, ``unit``, ``neighbours`` and ``title`` are those of `Ledger`.
         """
@@ -129,7 +129,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """The ledger in the file at ``path``, after checking that it is whole."""
+        """Open the ledger in the file at ``path``, after checking that it is complete."""
         ledger = cls._in(FileStore(Path(path).resolve()))
         verification = ledger.verify()
         if not verification.ok:
@@ -138,11 +138,11 @@ class Ledger:
 
     @classmethod
     def copied(cls, chain: Sequence[Row]) -> Self:
-        """A ledger to read, from the `chain` of another; nothing can be booked in it."""
+        """Make a ledger to read from the `chain` of another; nothing can be booked in it."""
         return cls._in(CopiedStore(chain))
 
     def chain(self) -> list[Row]:
-        """The header and all entries as they are stored, each with its number and its hash."""
+        """Return the header and all entries as they are stored, each with its number and its hash."""
         rows = self._store.rows()
         self._entries(rows, self._seen)
         return rows
@@ -167,7 +167,7 @@ class Ledger:
 
     @property
     def neighbours(self) -> Adjacency:
-        """Which data sets cannot be told apart."""
+        """The adjacency: which data sets are neighbours."""
         return self._terms.neighbours
 
     @property
@@ -201,15 +201,15 @@ class Ledger:
         return named.release
 
     def added_up(self, entries: Iterable[Entry]) -> float:
-        """What entries cost one by one, added up: ε for a PureDP total, ρ for others.  That is what
+        """Add up what entries cost one by one: ε for a PureDP total, ρ for others.  That is what
         allowances are counted in; it holds whatever the entries depend on.
         """
         releases = [event for entry in entries for event in entry.events]
         return accountant.added_up(self.total, releases)
 
     def preview(self, entry: Entry, within: Allowance | None = None) -> Preview:
-        """What would be spent and left if the entry were booked.  Nothing is written and nothing is
-        raised.  ``within`` is that of `book`.
+        """Return what would be spent and left if the entry were booked.  Nothing is written and
+        nothing is raised.  ``within`` is that of `book`.
         """
         try:
             booked = self.entries()
@@ -222,11 +222,13 @@ class Ledger:
             return Preview(math.nan, math.nan, math.nan, False, str(fault))
 
     def entries(self) -> tuple[Entry, ...]:
-        """Everything booked so far, oldest first."""
+        """Return everything booked so far, oldest first."""
         return self.read()[0]
 
     def read(self) -> tuple[tuple[Entry, ...], Count]:
-        """The entries, and what they cost together by the rule that judges them, at one moment."""
+        """Return the entries, and what they cost together by the rule that judges them, at one
+        moment.
+        """
         seen = self._seen
         entries = self._entries(self._store.rows(), seen)
         return entries, self._count(entries)
@@ -236,13 +238,13 @@ class Ledger:
         return to_jsonl(self.chain())
 
     def spent(self) -> float:
-        """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of
-        an ApproxDP one.
+        """Return what is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε
+        at δ of an ApproxDP one.
         """
         return self.read()[1].spent()
 
     def left(self) -> float:
-        """The total less what was spent, by the rule that would judge a further entry.
+        """Return the total less what was spent, by the rule that would judge a further entry.
 
         With an ApproxDP total releases cost less together than one by one, so that a fit of more
         than this is paid for: see `largest_fit`.
@@ -250,8 +252,8 @@ class Ledger:
         return self.read()[1].left()
 
     def largest_fit(self) -> float:
-        """The most that one further fit may cost: ε of a PureDP total, ρ of a ZCDP one, ε at the
-        total's own δ of an ApproxDP one.
+        """Return the most that one further fit may cost: ε of a PureDP total, ρ of a ZCDP one, ε at
+        the total's own δ of an ApproxDP one.
 
         That is for a fit whose noise is all Gaussian, as logistic regression and least squares
         without a penalty have it.  A penalised fit may get less under an ApproxDP total: ask
@@ -260,7 +262,7 @@ class Ledger:
         return self.read()[1].largest()
 
     def rules(self) -> tuple[str, ...]:
-        """For each entry, the rule that judged whether the total pays for it."""
+        """Return, for each entry, the rule that judged whether the total pays for it."""
         return self.read()[1].rules()
 
     def verify(self) -> Verification:
@@ -277,8 +279,8 @@ class Ledger:
         return Verification(True, len(entries), rows[-1][2])
 
     def _entries(self, rows: list[Row], seen: Row) -> tuple[Entry, ...]:
-        """The entries of a chain that is whole, has the terms it was opened with, and lacks nothing
-        seen before.
+        """Return the entries of a chain that is whole, has the terms it was opened with, and lacks
+        nothing seen before.
         """
         header, *others = _unbroken(self._store, rows)
         if terms_of(header[1]) != self._terms:
@@ -312,7 +314,7 @@ class Ledger:
             raise _RefusedError(lambda: self._too_much(booked, entry))
 
     def _refusal(self, booked: Sequence[Entry], entry: Entry, within: Allowance | None) -> str:
-        """Why an entry would be refused; empty where it would not."""
+        """Return why an entry would be refused; empty where it would not."""
         try:
             self._judge(booked, entry, within)
         except _RefusedError as refusal:
@@ -320,8 +322,8 @@ class Ledger:
         return ""
 
     def _stored(self, entry: Entry, within: Allowance | None = None) -> str:
-        """The entry as it would be stored; `LedgerError` if it is none of this ledger, whatever was
-        booked.
+        """Return the entry as it would be stored; `LedgerError` if it is none of this ledger,
+        whatever was booked.
         """
         if isinstance(entry.cost, NoPrivacy):
             raise LedgerError(
@@ -344,7 +346,7 @@ class Ledger:
         return entry_text(entry)
 
     def _protects(self, entry: Entry) -> str:
-        """Where one side is about rows and the other about all rows of a unit: what is what."""
+        """Return which side protects rows and which all rows of a unit, where they differ."""
         if self.neighbours.units == entry.neighbours.units:
             return ""
         if self.neighbours.units:
@@ -352,7 +354,7 @@ class Ledger:
         return " (it protects one row and the fit all rows of a unit)"
 
     def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
-        """Why the total does not pay for the entry."""
+        """Return why the total does not pay for the entry."""
         if self._count([*booked, entry]).late:
             return (
                 "levels come first: how much of an (epsilon, delta) total's delta they take is fixed by its first "
@@ -371,7 +373,9 @@ class Ledger:
         return f"{there}, and this fit needs {needed:.6g}: lower its budget or stop here"
 
     def _beyond(self, own: Sequence[Entry], entry: Entry, within: Allowance) -> str:
-        """Why the allowance does not pay for the entry, next to the ``own`` ones of its asker."""
+        """Return why the allowance does not pay for the entry, next to the ``own`` ones of its
+        asker.
+        """
         left = rounded_down(_amount(within) - self.added_up(own), 6)
         return (
             f"the allowance of {entry.by!r} has {accountant.counted_in(self.total)} = {left:.6g} left of "
@@ -399,7 +403,7 @@ class Ledger:
 
 
 def rounded_down(amount: float, digits: int) -> float:
-    """An amount that may be spent, in so many digits, and never above what there is."""
+    """Return an amount that may be spent, in so many digits, and never above what there is."""
     if not amount > 0:
         return 0.0
     step = Decimal(1).scaleb(Decimal(amount).adjusted() + 1 - digits)
@@ -415,8 +419,8 @@ def _now() -> str:
 
 
 def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
-    """The terms of a new ledger.  A δ that is no promise is refused here and not when an old ledger
-    is opened.
+    """Return the terms of a new ledger.  A δ that is no promise is refused here and not when an old
+    ledger is opened.
     """
     require_promise(total)
     return Terms(total, unit, Adjacency.of(neighbours), title, _now(), renyi_orders(total))

@@ -63,7 +63,7 @@ class NoisySum:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return f"a sum over records plus {_NOISE[type(self.share)]}"
 
     @property
@@ -79,7 +79,7 @@ class NoisySum:
         return noise_sd(self.law)
 
     def noise(self, query: BoundedSum) -> Law:
-        """The law of what is added to a sum.
+        """Return the law of what is added to a sum.
 
         Guarantee [booked_bound]: a sum, histogram, tally of levels or minimum that may move by more
         than was booked is refused before a record is read.
@@ -102,15 +102,15 @@ class ScaledSum:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return f"a sum over records plus {_NOISE[type(self.share)]}"
 
     def scaled_to(self, bound: float) -> Law:
-        """The law of what is added to a sum of this bound."""
+        """Return the law of what is added to a sum of this bound."""
         return self.share.noise(_raised(bound))
 
     def noise(self, query: BoundedSum) -> Law:
-        """The law of what is added to a sum."""
+        """Return the law of what is added to a sum."""
         return self.scaled_to(query.bound)
 
 
@@ -135,7 +135,7 @@ class NoisyCounts:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return "counts of records plus Laplace noise"
 
     @property
@@ -148,8 +148,8 @@ class NoisyCounts:
         return Laplace(self.share.epsilon / _raised(self.bound))
 
     def noise(self, counts: BoundedCounts) -> Law:
-        """The law of what is added to each count of a histogram, which moves by no more than was
-        booked.
+        """Return the law of what is added to each count of a histogram, which moves by no more than
+        was booked.
         """
         _require_within(self.bound, counts.l1_bound, self.step)
         return self.law
@@ -180,7 +180,7 @@ class ShownLevels:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return (
             f"levels whose count plus Gaussian noise clears a threshold, delta = {self.delta:.6g}"
         )
@@ -191,7 +191,7 @@ class ShownLevels:
         return Gaussian(_raised(self.bound) / math.sqrt(2 * self.share.rho))
 
     def noise(self, tally: LevelCounts) -> Gaussian:
-        """The law of what is added to each count of a tally, which moves by no more than was
+        """Return the law of what is added to each count of a tally, which moves by no more than was
         booked.
         """
         _require_within(self.bound, tally.bound, self.step)
@@ -199,7 +199,7 @@ class ShownLevels:
 
     @property
     def threshold(self) -> float:
-        """What a noisy count must exceed.
+        """The number that a noisy count must exceed.
 
         Guarantee [rare_levels]: a level of one unit exceeds it with chance at most δ; so all that
         is shown is δ-nearly a Gaussian release of the share (docs/method.md, section 9).
@@ -225,14 +225,14 @@ class NoisyMinimum:
 
     @classmethod
     def of(cls, step: str, share: Share, risk: Risk) -> "NoisyMinimum":
-        """The release for a risk; `BudgetError` if its minimum has no bound."""
+        """Return the release for a risk; `BudgetError` if its minimum has no bound."""
         if isinstance(share, NoPrivacy):
             return cls(step, share)
         return cls(step, share, risk.minimiser_sensitivity())
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return f"output perturbation, {_NOISE[type(self.share)]}"
 
     @property
@@ -241,7 +241,7 @@ class NoisyMinimum:
         return self.share.noise(_raised(self.bound))
 
     def noise(self, risk: Risk) -> Law:
-        """The law of what is added to the minimum of a risk, which moves by no more than was
+        """Return the law of what is added to the minimum of a risk, which moves by no more than was
         booked.
         """
         if isinstance(self.share, NoPrivacy):
@@ -265,18 +265,18 @@ class PerturbedMinimum:
 
     @classmethod
     def of(cls, step: str, share: ZCDP, risk: Risk) -> "PerturbedMinimum":
-        """The noise that a share buys for a risk; `BudgetError` if it buys none."""
+        """Return the noise that a share buys for a risk; `BudgetError` if it buys none."""
         scale = risk.perturbation_scale((1 - MASK) * share.rho)
         return cls(step, share, risk.perturbed(scale), math.sqrt(2 * MASK * share.rho))
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return "objective perturbation, Gaussian noise"
 
     def noise(self, risk: Risk) -> Law:
-        """The law of b.  The risk must be the one that was booked: the cost rests on its curvature
-        and ridge.
+        """Return the law of b.  The risk must be the one that was booked: the cost rests on its
+        curvature and ridge.
         """
         _require_same_ratio(self.objective.k, risk, self.step)
         if risk.shape != self.objective.shape:
@@ -306,8 +306,8 @@ class LaplaceMinimum:
 
     @classmethod
     def of(cls, step: str, share: PureDP | ZCDP, risk: Risk, *, sharp: bool) -> "LaplaceMinimum":
-        """The noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).  `BudgetError`
-        if it buys none.
+        """Return the noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).
+        `BudgetError` if it buys none.
         """
         epsilon = share.pure().epsilon
         rate = risk.perturbation_rate((1 - MASK) * epsilon, sharp=sharp)
@@ -322,8 +322,8 @@ class LaplaceMinimum:
         )
 
     def cost(self) -> float:
-        """ε by its own parameters; the curvature is free for the logistic loss where ncε >= 1, that
-        is 2 rate >= 8k.
+        """Return ε by its own parameters; the curvature is free for the logistic loss where ncε >=
+        1, that is 2 rate >= 8k.
         """
         without_curvature = 2 * self.rate + self.mask
         if self.sharp and self.rate >= 4 * self.k * (1 - 1e-12):
@@ -332,11 +332,11 @@ class LaplaceMinimum:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return "objective perturbation, spherical Laplace noise"
 
     def noise(self, risk: Risk) -> Law:
-        """The law of b, for the risk that was booked."""
+        """Return the law of b, for the risk that was booked."""
         _require_same_ratio(self.k, risk, self.step)
         if self.sharp and slope_kind(risk.loss) != "logistic":
             raise _another_loss(self.step)
@@ -352,12 +352,12 @@ Release = NoisySum | ScaledSum | NoisyCounts | ShownLevels | Minimum
 
 
 def delta_of(releases: Iterable[Release]) -> float:
-    """What the levels among the releases take of a total's δ."""
+    """Return what the levels among the releases take of a total's δ."""
     return math.fsum(release.delta for release in releases if isinstance(release, ShownLevels))
 
 
 def _raised(bound: float) -> float:
-    """A bound in real numbers as one that holds for sums of floats on a grid."""
+    """Return a bound in real numbers as one that holds for sums of floats on a grid."""
     return bound * (1 + SLACK)
 
 
@@ -390,8 +390,8 @@ def _another_loss(step: str) -> PrivacyError:
 
 
 def grid(bound: float, m: int) -> float:
-    """The step of the public grid that a release of m numbers lies on: the largest power of two that
-    is at most 2⁻¹² bound/sqrt(m), exactly.
+    """Return the step of the public grid that a release of m numbers lies on: the largest power of
+    two that is at most 2⁻¹² bound/sqrt(m), exactly.
     """
     if not 0 < bound < math.inf or m < 1:
         raise InputError("a grid needs a positive finite bound and one coordinate or more")

@@ -80,7 +80,7 @@ class Store(Protocol):
         ...
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
+        """Return all rows, oldest first."""
         ...
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:
@@ -88,12 +88,12 @@ class Store(Protocol):
         ...
 
     def damage(self) -> str:
-        """What is wrong with the place itself; empty if nothing is."""
+        """Return what is wrong with the place itself; empty if nothing is."""
         ...
 
 
 def link(previous: Row | None, body: str) -> Row:
-    """The row that follows another, or the first one."""
+    """Return the row that follows another, or the first one."""
     number, covered = 0, ""
     if previous is not None:
         number, covered = previous[0] + 1, previous[2]
@@ -101,7 +101,7 @@ def link(previous: Row | None, body: str) -> Row:
 
 
 def chain_fault(rows: list[Row]) -> str:
-    """Where a chain is broken and how; empty if it is whole."""
+    """Return where a chain is broken and how; empty if it is whole."""
     if not rows:
         return "the header is missing"
     previous = None
@@ -131,7 +131,7 @@ class MemoryStore:
         self._process = os.getpid()
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
+        """Return all rows, oldest first."""
         return list(self._rows)
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:
@@ -145,7 +145,7 @@ class MemoryStore:
             return self._rows[-1]
 
     def damage(self) -> str:
-        """Nothing: memory has no place of its own."""
+        """Return nothing: memory cannot be damaged."""
         return ""
 
 
@@ -158,15 +158,15 @@ class CopiedStore:
         self._rows = [(int(number), str(body), str(link_)) for number, body, link_ in rows]
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
+        """Return all rows, oldest first."""
         return list(self._rows)
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:  # noqa: ARG002
-        """Nothing is booked in a copy: it would be a second budget."""
+        """Refuse: nothing is booked in a copy, as it would be a second budget."""
         raise LedgerError("this is a copy of a ledger, to read: book in the ledger itself")
 
     def damage(self) -> str:
-        """Nothing: memory has no place of its own."""
+        """Return nothing: memory cannot be damaged."""
         return ""
 
 
@@ -179,7 +179,7 @@ class FileStore:
 
     @classmethod
     def create(cls, path: Path, header: str, kind: str = LEDGER) -> "FileStore":
-        """A new file with a header; an existing one is refused."""
+        """Make a new file with a header; an existing one is refused."""
         try:
             path.touch(exist_ok=False)
         except FileExistsError:
@@ -200,12 +200,12 @@ class FileStore:
         return cls(path, kind)
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
+        """Return all rows, oldest first."""
         with transaction(self.path, "BEGIN", kind=self._kind) as connection:
             return _rows(connection)
 
     def last(self) -> Row:
-        """The last row, without the others."""
+        """Return the last row, without the others."""
         with transaction(self.path, "BEGIN", kind=self._kind) as connection:
             return self._last(connection)
 
@@ -244,8 +244,8 @@ class FileStore:
                     raise ConflictingEntryError
 
     def damage(self) -> str:
-        """What SQLite finds wrong with the file, and whether the rules that keep it append-only are
-        in place.
+        """Return what SQLite finds wrong with the file, and whether the rules that keep it
+        append-only are in place.
         """
         with transaction(self.path, "BEGIN", kind=self._kind) as connection:
             (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
@@ -267,8 +267,8 @@ def _rows(connection: sqlite3.Connection) -> list[Row]:
 def transaction(
     path: Path, begin: str, *, new: bool = False, kind: str = LEDGER
 ) -> Iterator[sqlite3.Connection]:
-    """A connection inside a transaction, committed to the disk at the end; whatever fails is a
-    `LedgerError`.  One does not go inside another.
+    """Open a connection inside a transaction, which is committed to the disk at the end; whatever fails is
+    a `LedgerError`.  One does not go inside another.
     """
     with _operation:
         try:
@@ -290,8 +290,8 @@ def transaction(
 
 
 def _begun(path: Path, begin: str, new: bool, patience: float) -> sqlite3.Connection:
-    """A connection inside a transaction.  Who has no right to what is beside the file looks again for
-    some time: another user may be about to make it.
+    """Open a connection inside a transaction.  Who has no right to what is beside the file looks
+    again for some time: another user may be about to make it.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -322,7 +322,7 @@ def _empty_log(connection: sqlite3.Connection) -> None:
 
 
 def sidecar_files(path: Path) -> tuple[Path, ...]:
-    """What SQLite keeps beside a file."""
+    """Return the files that SQLite keeps beside a file."""
     return tuple(path.with_name(path.name + ending) for ending in _SIDECAR_SUFFIXES)
 
 

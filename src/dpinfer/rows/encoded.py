@@ -63,7 +63,7 @@ class Encoder(Protocol):
 
     @property
     def unit(self) -> Unit:
-        """Whose rows they are."""
+        """The unit whose rows they are."""
         ...
 
     @property
@@ -72,7 +72,7 @@ class Encoder(Protocol):
         ...
 
     def block(self, raw: Raw, /) -> Block:
-        """Rows with what each counts; with ids all rows of each unit must be there."""
+        """Return rows with their weights; with ids all rows of each unit must be there."""
         ...
 
 
@@ -91,8 +91,8 @@ class ColumnEncoding:
         return self.columns + 1
 
     def block(self, raw: Raw) -> Block:
-        """Rows with what each counts, whatever its columns lack; one that counts nothing lacks all of
-        them.
+        """Return rows with their weights, whatever its columns lack; one that counts nothing lacks
+        all of them.
         """
         block = Block(raw.values, raw.labels)
         if not self.unit.columns:
@@ -116,11 +116,11 @@ class Encoding:
 
     @property
     def unit(self) -> Unit:
-        """Whose rows they are."""
+        """The unit whose rows they are."""
         return self.design.unit
 
     def block(self, raw: Raw) -> Block:
-        """Bounded rows with what each counts; with ids all rows of each unit must be there."""
+        """Return bounded rows with their weights; with ids all rows of each unit must be there."""
         values = raw.values
         if raw.offset is not None:
             values = np.column_stack([values, raw.offset])
@@ -157,7 +157,7 @@ class Encoded(Blocks):
         return self.encoding.width
 
     def pieces(self) -> Iterator[Piece]:
-        """Each as it is read."""
+        """Yield each piece as it is read."""
         size = block_height(self.dim) * PIECE
         for number, read in enumerate(self.read(size)):
             yield Piece(number * size, partial(self._blocks, read))
@@ -170,7 +170,7 @@ class Encoded(Blocks):
 
 
 def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
-    """Records that are in memory already."""
+    """Return the source of records that are in memory."""
     n = len(raw.values)
     require_record_limit(n, encoding.unit.largest)
     if encoding.unit.many:
@@ -204,13 +204,13 @@ class Changed:
 
     @property
     def change(self) -> Change:
-        """What becomes of a block.  It may travel: it holds public and released numbers, and not
-        the source.
+        """The change of a block.  It may travel to workers: it holds public and released numbers,
+        and not the source.
         """
         raise NotImplementedError
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over changed blocks."""
+        """Return the sum over changed blocks."""
         changed = self.change
         return self.source.total(lambda block: of_block(changed(block)))
 
@@ -245,7 +245,7 @@ class OutcomesOnly(Changed):
 
     @property
     def dim(self) -> int:
-        """One column."""
+        """The length of a row: one column."""
         return 1
 
     @property
@@ -260,7 +260,7 @@ class WithoutOffset(Changed):
 
     @property
     def dim(self) -> int:
-        """One less than before."""
+        """The length of a row, one less than before."""
         return self.source.dim - 1
 
     @property
@@ -278,8 +278,8 @@ def _first_column(block: Block) -> Block:
 
 
 def cached(source: Source) -> Source:
-    """The same rows made once, in memory or, if they are too large for it, on disk: for what passes
-    over them many times.
+    """Return the rows as a cache that is made once, in memory or, if they are too large for it, on disk: for what
+    passes over them many times.
 
     Rows on a cluster, and rows for which there is no room on disk, stay as they are.
     """
@@ -306,8 +306,8 @@ def _unchanged(block: Block) -> Block:
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:
-    """The total of the first block of each piece, scaled up to all blocks, where these are cached
-    and many.
+    """Return the total of the first block of each piece, scaled up to all blocks, where these are
+    cached and many.
 
     It is for a search to begin with, and never released.
     """

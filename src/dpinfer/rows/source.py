@@ -42,7 +42,7 @@ class Storage(Protocol):
         ...
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
-        """An array whose numbers are not written yet."""
+        """Return an array whose numbers are not written yet."""
         ...
 
     def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
@@ -60,7 +60,7 @@ class Memory:
     memory_limit = np.inf
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
-        """An array whose numbers are not written yet."""
+        """Return an array whose numbers are not written yet."""
         return np.empty(shape, dtype)
 
     def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
@@ -68,7 +68,7 @@ class Memory:
         target[...] = values
 
     def forget(self, part: npt.NDArray[Any]) -> None:
-        """Nothing: what is in memory was made to stay there."""
+        """Do nothing: arrays in memory stay there."""
 
 
 MEMORY = Memory()
@@ -93,11 +93,11 @@ class Disk:
 
     @property
     def memory_limit(self) -> float:
-        """What rows of files may take."""
+        """Bytes that rows of files may take."""
         return workers.memory()
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
-        """The next part of the file."""
+        """Return the next part of the file."""
         array: npt.NDArray[Any] = np.ndarray(shape, dtype, self._map, self._end)
         self._end += array.nbytes
         return array
@@ -187,7 +187,9 @@ def counted(
 
 
 def _added_by_unit(omega: Array, starts: Indices) -> Array:
-    """The sum over each unit; one with very many rows is added in runs, so that it stays exact."""
+    """Return the sum over each unit; one with very many rows is added in runs, so that it stays
+    exact.
+    """
     if len(omega) <= _RUN:
         return np.asarray(np.add.reduceat(omega, starts))
     runs = np.union1d(starts, np.arange(0, len(omega), _RUN))
@@ -220,7 +222,7 @@ class Source(Protocol):
         ...
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum of ``of_block`` over all blocks of rows."""
+        """Return the sum of ``of_block`` over all blocks of rows."""
         ...
 
 
@@ -251,7 +253,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """All rows; without any, one empty block."""
+        """Yield all rows; without any, one empty block."""
 
     @property
     def size(self) -> int:
@@ -271,7 +273,7 @@ class Blocks(ABC):
         return True
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over blocks, in a fixed order, with compensation.
+        """Return the sum over blocks, in a fixed order, with compensation.
 
         Guarantee [same_totals]: the same rows in the same order give the same bits, from memory or
         files of any kind, kept in memory or on disk or read anew, on any number of cores.
@@ -314,12 +316,12 @@ def require_record_limit(n: int, limit: int) -> None:
 
 
 def block_height(dim: int) -> int:
-    """Rows of a block."""
+    """Return the number of rows of a block."""
     return min(BLOCK, max(256, _BLOCK // max(dim, 1)))
 
 
 def cuts(size: int, step: int) -> Iterator[tuple[int, int]]:
-    """Where blocks of ``step`` rows begin and end; an empty one where there is no row."""
+    """Yield where blocks of ``step`` rows begin and end; an empty one where there is no row."""
     for start in range(0, max(size, 1), step):
         yield start, min(start + step, size)
 
@@ -343,7 +345,7 @@ def stacks(ends: list[int], dim: int, blocks: Callable[[slice], Block]) -> Itera
 
 
 def labelled(rows: Array, labels: Array, kind: str) -> Block:
-    """Bounded rows with what the loss may see of their labels; ``rows`` are written to.
+    """Return bounded rows with the labels that the loss may see; ``rows`` are written to.
 
     A loss of the margin sees -1 or +1, one of the residual a number in [-1, 1].  A row with another
     label, or one that is not finite, counts as the zero row.
@@ -387,7 +389,9 @@ class Rows(Blocks):
 
     @classmethod
     def encoded(cls, rows: Array, labels: Array, kind: str) -> "Rows":
-        """Rows that a `Design` has bounded; one whose label is not known counts as the zero row."""
+        """Return the source of rows that a `Design` has bounded; one whose label is not known
+        counts as the zero row.
+        """
         if labels.shape != rows.shape[:1]:
             raise InputError("y must have one label a row of X, in one dimension")
         if rows.shape[1] == 0:
@@ -414,24 +418,26 @@ class Rows(Blocks):
 
     @property
     def memory_limit(self) -> float:
-        """None, unless the rows are in a file."""
+        """Bytes that may be copied to memory; no limit unless the rows are in a file."""
         return self.storage.memory_limit
 
     @property
     def parallel(self) -> bool:
-        """Unless rows are short and blocks are not stacked."""
+        """Whether workers are faster: not where rows are short and blocks are not stacked."""
         return self.block.starts is None or self.dim >= _SHORT
 
     @property
     def layout(self) -> tuple[list[int], ...]:
-        """For each piece, where its first block begins and where each of its blocks ends."""
+        """The layout: for each piece, where its first block begins and where each of its blocks
+        ends.
+        """
         if self.ends is not None:
             return self.ends
         ends = self._ends(block_height(self.dim))
         return tuple(ends[first : first + PIECE + 1] for first in range(0, len(ends) - 1, PIECE))
 
     def pieces(self) -> Iterator[Piece]:
-        """Blocks of rows, many at a time."""
+        """Yield blocks of rows, many at a time."""
         for ends in self.layout:
             yield Piece(ends[0], partial(self._blocks, ends))
 
@@ -446,7 +452,7 @@ class Rows(Blocks):
             self._forget(slice(ends[0], ends[-1]))
 
     def _forget(self, some: slice) -> None:
-        """Pages of a file that were read would count as memory of the process until it ends."""
+        """Let go of pages that were read: they would count as memory of the process until it ends."""
         block = self.block
         for array in (block.rows, block.labels, block.weights, block.shares):
             if not isinstance(array, float):
@@ -455,8 +461,8 @@ class Rows(Blocks):
             self.storage.forget(block.starts)
 
     def _ends(self, height: int) -> list[int]:
-        """0 and where blocks of at most ``height`` rows end; with ids only where a unit does, also
-        if it is longer.
+        """Return 0 and where blocks of at most ``height`` rows end; with ids only where a unit
+        does, also if it is longer.
         """
         n = len(self.block)
         starts = self.block.starts
@@ -477,17 +483,21 @@ class Rows(Blocks):
         weights: Array | None = None,
         number: int | None = None,
     ) -> "Rows":
-        """The rows of each unit together, each with what it counts (`dpinfer.rows.source.counted`)."""
+        """Return the rows of each unit together, each with what it counts
+        (`dpinfer.rows.source.counted`).
+        """
         return Rows(counted(self.block, max_total, units, weights), number)
 
 
 def gathered_bytes(size: int, dim: int) -> int:
-    """What `gathered` takes: for each row its columns, label, weight, share, and start of a unit."""
+    """Return the bytes that `gathered` takes: for each row its columns, label, weight, share, and
+    start of a unit.
+    """
     return size * (dim + 4) * 8
 
 
 def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY) -> Rows:
-    """All blocks of a source, each changed to rows of length ``dim``, copied to a storage.
+    """Copy all blocks of a source to a storage, each changed to rows of length ``dim``.
 
     Pieces and blocks are those of the source, so that totals have the same bits.  Rows that the
     source leaves out leave a gap, which is in no block.
@@ -562,7 +572,7 @@ class Pending:
 
     @contextmanager
     def opened(self) -> Iterator[Source]:
-        """The records for one fit; what a cluster holds for it alone is let go after it."""
+        """Open the records for one fit; what a cluster holds for it alone is let go after it."""
         source = self.read()
         try:
             yield source
@@ -570,7 +580,7 @@ class Pending:
             getattr(source, "release", lambda: None)()
 
     def rows(self) -> Rows:
-        """All of them, in memory: for studies."""
+        """Return all rows, in memory: for studies."""
         source = self.read()
         if isinstance(source, Rows):
             return source

@@ -56,8 +56,8 @@ Typical = Spread | Shares
 
 
 def default_guess(column: Column) -> Typical:
-    """What is taken where nobody guessed: equal shares, or the middle of the bounds and a sixth of
-    their distance.
+    """Return the guess where nobody made one: equal shares, or the middle of the bounds and a sixth
+    of their distance.
     """
     levels = levels_of(column)
     if levels:
@@ -67,8 +67,8 @@ def default_guess(column: Column) -> Typical:
 
 
 def default_count_guess(column: Column) -> Typical:
-    """What is taken of a count, a rate or a cost where nobody guessed: a mean of 1, or of a tenth of
-    the bound where that is less, and more variance than Poisson's.
+    """Return the guess of a count, a rate or a cost where nobody made one: a mean of 1, or of a
+    tenth of the bound where that is less, and more variance than Poisson's.
     """
     levels = levels_of(column)
     if levels:
@@ -79,13 +79,15 @@ def default_count_guess(column: Column) -> Typical:
 
 
 def uniform(column: Column) -> Spread:
-    """Every value between the bounds alike: what is taken of an exposure where nobody guessed."""
+    """Return the moments of the uniform law between the bounds, the guess of an exposure where
+    nobody made one.
+    """
     low, high = _bounds(column)
     return Spread((low + high) / 2, (high - low) / math.sqrt(12))
 
 
 def typical_of(column: Column, entry: Any) -> Typical:
-    """The guess that ``typical = {...}`` of a column declares."""
+    """Return the guess that ``typical = {...}`` of a column declares."""
     if not isinstance(entry, dict):
         raise _fault(column, f"typical must be {_example(column)}, not {short(entry)}")
     levels = levels_of(column)
@@ -96,7 +98,7 @@ def typical_of(column: Column, entry: Any) -> Typical:
 
 
 def typical_entry(column: Column, typical: Typical) -> dict[str, Any]:
-    """The inverse of `typical_of`."""
+    """Return the entry that `typical_of` reads."""
     if isinstance(typical, Spread) and _is_date(column):
         return {"mean": dates.text_of(_first_day(column) + typical.mean), "sd": typical.sd}
     if isinstance(typical, Spread):
@@ -106,13 +108,13 @@ def typical_entry(column: Column, typical: Typical) -> dict[str, Any]:
 
 
 def level_text(level: Level) -> str:
-    """A level as a key of TOML: true and false for booleans."""
+    """Return a level as a key of TOML: true and false for booleans."""
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def spread_within(column: Column, mean: float, sd: float) -> dict[str, Any]:
-    """The guess nearest to a released mean and deviation that a schema takes; empty where there is
-    none.
+    """Return the guess nearest to a released mean and deviation that a schema takes; empty where
+    there is none.
 
     The mean is rounded to what a ten-thousandth of the range tells.
     """
@@ -133,8 +135,8 @@ def spread_within(column: Column, mean: float, sd: float) -> dict[str, Any]:
 
 
 def shares_within(column: Column, shares: Mapping[Level, float]) -> dict[str, float]:
-    """The guess nearest to released shares of levels that a schema takes; empty where there is
-    none.  Levels without a share are left out, and have the rest alike.
+    """Return the guess nearest to released shares of levels that a schema takes; empty where there
+    is none.  Levels without a share are left out, and have the rest alike.
     """
     levels = levels_of(column)
     inside = {level: min(max(shares[level], 0.0), 1.0) for level in levels if level in shares}
@@ -176,7 +178,7 @@ def _spread(column: Column, entry: Mapping[str, Any]) -> Spread:
 
 
 def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any]) -> Shares:
-    """Shares as they are given; levels that are left out share the rest alike."""
+    """Return shares as they are given; levels that are left out share the rest alike."""
     index_of = {level_text(level): j for j, level in enumerate(levels)}
     given: dict[int, float] = {}
     for level, share in entry.items():
@@ -201,7 +203,7 @@ def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any])
 
 
 def _bounds(column: Column) -> tuple[float, float]:
-    """Those of a number; a column without levels is one."""
+    """Return the bounds of a number; a column without levels is one."""
     assert isinstance(column, Number | Outcome)
     assert column.low is not None
     assert column.high is not None

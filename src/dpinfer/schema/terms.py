@@ -106,7 +106,7 @@ class Expression:
         return of_numbers(*(argument.values(numbers, codes) for argument in self.arguments))
 
     def changed(self, change: "Change") -> "Expression":
-        """The same with other expressions in the place of those that ``change`` knows."""
+        """Return the same with other expressions in the place of those that ``change`` knows."""
         other = change(self)
         if other is not None:
             return other
@@ -119,7 +119,7 @@ Change = Callable[[Expression], Expression | None]
 
 
 def of_column(column: Number) -> Expression:
-    """The column itself."""
+    """Return the column itself."""
     return Expression(column.name, column.low, column.high, "column", column=column)
 
 
@@ -129,15 +129,15 @@ def level_code(column: Number | Category) -> Expression:
 
 
 def constant(value: float) -> Expression:
-    """A number of the formula."""
+    """Return a number of the formula."""
     if not math.isfinite(value):
         raise InputError("a number of the formula is too large: write it in smaller units")
     return Expression(f"{value:g}", value, value, "constant")
 
 
 def apply(operation: str, text: str, *arguments: Expression) -> Expression:
-    """An operation with its range; an error that names the remedy where it is not defined on the
-    whole range.
+    """Return an operation with its range, or raise an error that names the remedy where it is not defined on
+    the whole range.
     """
     _, of_intervals = OPERATIONS[operation]
     try:
@@ -156,7 +156,7 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
 
 
 def require_spread(number: Expression, remedy: str) -> None:
-    """A range with two ends that double precision can scale by."""
+    """Refuse a range that double precision cannot scale by."""
     if in_reach(number.low, number.high):
         return
     if number.low == number.high:
@@ -170,7 +170,7 @@ def _range(argument: Expression) -> str:
 
 
 def _remedy(operation: str, argument: Expression) -> str:
-    """What to write where an operation is not defined on the whole range of its argument."""
+    """Return what to write where an operation is not defined on the whole range of its argument."""
     if operation in _REMEDIES:
         return _REMEDIES[operation]
     if argument.low > -1:
@@ -211,7 +211,7 @@ class Response:
 
     @property
     def name(self) -> str:
-        """As the formula writes it."""
+        """The name of the response, as the formula writes it."""
         return self.read_as.name if isinstance(self.read_as, Outcome) else self.read_as.text
 
     @property
@@ -230,7 +230,7 @@ class Response:
 
     @property
     def unit(self) -> str:
-        """Of a number that is a column itself; a transform has none."""
+        """The unit of a number that is a column itself; a transform has none."""
         if self.number is None or self.number.column is None:
             return ""
         return self.number.column.unit
@@ -244,7 +244,7 @@ class Response:
 
 
 def explained(column: Column) -> Number | Category:
-    """A column of the schema as it is read on the left of ~.
+    """Return a column of the schema as it is read on the left of ~.
 
     It keeps its bounds or levels and loses its substitute: a row whose outcome is missing counts as
     the zero row.
@@ -286,14 +286,14 @@ Part = Expression | Factor
 
 
 def plain_part(column: Number | Category) -> Part:
-    """A number as itself, a category as a factor."""
+    """Return a number as itself, a category as a factor."""
     if isinstance(column, Number):
         return of_column(column)
     return Factor(column.name, column.levels, column.reference, level_code(column))
 
 
 def named(part: Part, name: str) -> Part:
-    """The same under another name; a column of that name stays what it is."""
+    """Return the same under another name; a column of that name stays what it is."""
     if part.text == name:
         return part
     if isinstance(part, Expression) and (part.column is not None or part.level_column is not None):
@@ -367,12 +367,12 @@ class TermBlock:
         return tuple(column for part in self.parts for column in part.columns)
 
     def kept_levels(self, factor: Factor) -> list[Level]:
-        """The levels of a factor that have columns."""
+        """Return the levels of a factor that have columns."""
         return [factor.levels[j] for j in self._kept(factor)]
 
     def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
-        """The columns in original units; a row is NaN where a value cannot be encoded.  Where no
-        column of the table is left in it, one row stands for all.
+        """Return the columns in original units; a row is NaN where a value cannot be encoded.
+        Where no column of the table is left in it, one row stands for all.
         """
         columns: Array = np.ones((1, 1))
         for factor in self.factors:
@@ -388,7 +388,7 @@ class TermBlock:
         return columns * np.atleast_1d(self.number.values(numbers, codes))[:, None]
 
     def changed(self, change: Change) -> "TermBlock":
-        """The same with other expressions in its parts."""
+        """Return the same with other expressions in its parts."""
         parts: list[Part] = []
         for part in self.parts:
             if isinstance(part, Expression):
@@ -398,7 +398,7 @@ class TermBlock:
         return TermBlock(tuple(parts), self.full)
 
     def _kept(self, factor: Factor) -> list[int]:
-        """The places of these levels."""
+        """Return the indices of these levels."""
         all_of_them = factor.text in self.full
         return [
             j for j, level in enumerate(factor.levels) if all_of_them or level != factor.reference
@@ -446,7 +446,7 @@ class ModelTerms:
 
     @classmethod
     def plain(cls, columns: Iterable[Number | Category]) -> "ModelTerms":
-        """Each column as it is, with an intercept."""
+        """Return the terms of columns as they are, with an intercept."""
         return cls(tuple(TermBlock((plain_part(column),)) for column in columns))
 
     @property
@@ -458,7 +458,7 @@ class ModelTerms:
         return tuple(by_name.values())
 
     def changed(self, change: Change) -> "ModelTerms":
-        """The same with other expressions in its blocks."""
+        """Return the same with other expressions in its blocks."""
         return replace(self, blocks=tuple(block.changed(change) for block in self.blocks))
 
     @property
@@ -469,7 +469,7 @@ class ModelTerms:
         return sum(block.width for block in self.blocks) + (self.offset is not None)
 
     def indexed_blocks(self) -> Iterator[tuple[int, TermBlock]]:
-        """Blocks, each with the place of its first column in the design."""
+        """Return the blocks, each with the index of its first column in the design."""
         index = int(self.intercept)
         for block in self.blocks:
             yield index, block
@@ -480,7 +480,8 @@ class ModelTerms:
 
 
 def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[TermBlock]:
-    """The blocks of one term.  ``spanned`` holds what the terms before it span, and is added to.
+    """Return the blocks of one term.  ``spanned`` holds what the terms before it span, and is added
+    to.
 
     The space of a product of factors is the sum over subsets of the products of their contrasts.
     Subsets that are spanned already are left out; the others are joined again where two differ by
@@ -516,8 +517,8 @@ def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[TermBlock]:
 
 
 def _joinable(codings: list[_Coding]) -> tuple[int, int] | None:
-    """The places of the first two codings that differ by one factor, which keeps all levels in
-    neither.
+    """Return the indices of the first two codings that differ by one factor, which keeps all levels
+    in neither.
     """
     for (small, (fewer, full)), (large, (more, other_full)) in combinations(enumerate(codings), 2):
         added = more - fewer

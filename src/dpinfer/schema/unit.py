@@ -81,7 +81,7 @@ class Unit:
             )
 
     def for_records(self, n: int) -> "Unit":
-        """The same of a table with a public number of rows, which says how large it is."""
+        """Return the same unit for a table with a public number of rows, which says how large it is."""
         if n > MAX_RECORDS:
             raise InputError(
                 f"there are more than {MAX_RECORDS:,} records, for which sums are not proved: take a "
@@ -96,11 +96,11 @@ class Unit:
 
     @property
     def word(self) -> str:
-        """What there is a number of."""
+        """The word for what is counted, units or records."""
         return "units" if self.many else "records"
 
     def size(self, n: int | None) -> str:
-        """A number of records or units in words; None is a private one."""
+        """Return a number of records or units in words; None is a private one."""
         if n is None and self.many:
             return "number of units and of rows private"
         if n is None:
@@ -111,7 +111,7 @@ class Unit:
 
     @property
     def columns(self) -> list[Wanted]:
-        """What is read of a table beside the columns of a formula."""
+        """The columns that are read beside those of a formula."""
         columns: list[Wanted] = []
         if self.column:
             columns.append(Ids(self.column))
@@ -121,7 +121,7 @@ class Unit:
 
     @property
     def max_total(self) -> float:
-        """What the rows of a unit may weigh together before they are scaled down."""
+        """How much the rows of a unit may weigh together before they are scaled down."""
         return self.max_weight if self.weights else self.rows
 
     @property
@@ -134,13 +134,13 @@ ROW = Unit()
 
 
 def rows_of(asked: str | float) -> float:
-    """The number of a unit's rows that count alike: 1 for "average"."""
+    """Return the number of a unit's rows that count alike: 1 for "average"."""
     return 1.0 if asked == AVERAGE else asked  # type: ignore[return-value]  # Unit refuses other words
 
 
 def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
-    """What a schema declares: ``unit`` is a text or the table [unit], ``weights`` the table
-    [weights] or nothing.
+    """Return the unit that a schema declares: ``unit`` is a text or the table [unit], ``weights``
+    the table [weights] or nothing.
     """
     table = {"name": unit} if isinstance(unit, str) else unit
     _check_keys(
@@ -182,7 +182,7 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
-    """The inverse of `unit_of`: a text for rows, tables for ids and weights."""
+    """Return the entries that `unit_of` reads: a text for rows, tables for ids and weights."""
     entries: dict[str, Any] = {"unit": unit.name}
     table: dict[str, Any] = {"name": unit.name}
     if unit.many:
@@ -273,5 +273,5 @@ def _number(table: str, key: str, entry: Mapping[str, Any], words: str, low: flo
 
 
 def _plain(value: float) -> float:
-    """A whole number without its point, as people write it."""
+    """Return a whole number without its point, as people write it."""
     return int(value) if value % 1 == 0 and value < 2**53 else float(value)

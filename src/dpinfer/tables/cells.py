@@ -88,7 +88,7 @@ _WORDS = {
 
 
 def numbers(name: str, values: Any, remedy: str, kinds: str = "fiub", depth: int = 2) -> Array:
-    """An array of floats, NaN where a cell is no number; refused by shape and type alone.
+    """Return an array of floats, NaN where a cell is no number; refused by shape and type alone.
 
     ``kinds`` are numpy's letters of what counts as a number.  A list has ``depth`` dimensions, 1 or
     2, whatever it holds; other containers have their own.
@@ -123,7 +123,7 @@ def level_codes(name: str, values: Any, levels: Sequence[Level]) -> Codes:
 
 
 def identities(name: str, values: Any, n: int) -> Codes:
-    """A number for each of n ids of a list, an array or a column; -1 for a missing one.
+    """Return a number for each of n ids of a list, an array or a column; -1 for a missing one.
 
     Refused by shape and type alone.
     """
@@ -149,13 +149,13 @@ def is_list(values: Any) -> bool:
 
 
 def objects(values: Iterable[Any]) -> npt.NDArray[Any]:
-    """An array of objects, each as it is."""
+    """Return an array of objects, each as it is."""
     values = list(values)
     return np.fromiter(values, dtype=object, count=len(values))
 
 
 def column_of(values: Any) -> Cells | None:
-    """A column of some library, or an array; None if it is neither."""
+    """Return a column of some library, or an array; None if it is neither."""
     pandas = libraries.get_pandas()
     if pandas is not None and isinstance(
         values, pandas.Index | pandas.api.extensions.ExtensionArray
@@ -177,8 +177,8 @@ def column_of(values: Any) -> Cells | None:
 
 
 def cells_of(column: nw.Series[Any]) -> Cells:
-    """A column of a table, without a look at its cells: narwhals would guess the type of objects
-    from them.
+    """Return a column of a table, without a look at its cells: narwhals would guess the type of
+    objects from them.
     """
     native = column.to_native()
     kind = getattr(native, "dtype", None)
@@ -198,7 +198,7 @@ def _is_typed(values: Any) -> bool:
 
 
 def _flat(name: str, values: Sequence[Any], remedy: str) -> tuple[list[Any], tuple[int, int]]:
-    """The cells of a list of rows of equal length, and its shape."""
+    """Return the cells of a list of rows of equal length, and its shape."""
     rows = [_row(row) for row in values]
     width = len(rows[0] or ()) if rows else 0
     cells: list[Any] = []
@@ -212,8 +212,8 @@ def _flat(name: str, values: Sequence[Any], remedy: str) -> tuple[list[Any], tup
 
 
 def _row(row: Any) -> list[Any] | None:
-    """The cells of one row of a list, by the methods of plain containers; None if it is none of
-    them.
+    """Return the cells of one row of a list, by the methods of plain containers; None if it is none
+    of them.
     """
     if issubclass(type(row), list):
         return list(list.__iter__(row))
@@ -227,8 +227,8 @@ def _row(row: Any) -> list[Any] | None:
 def _read(
     values: Any, of: Callable[[Cells], Any], refusal: Callable[[str], str]
 ) -> npt.NDArray[Any]:
-    """What is read from each column of a table, side by side, or from one column or array of any
-    shape.
+    """Return what is read from each column of a table, side by side, or from one column or array of
+    any shape.
     """
     values = nw.to_native(values, pass_through=True)
     columns = None
@@ -254,8 +254,8 @@ def _read(
 
 
 def kind_of(cells: Cells) -> str:
-    """The type of a column in a word: the type's own text may hold the values that occur, or their
-    length.
+    """Return the type of a column in a word: the type's own text may hold the values that occur, or
+    their length.
     """
     if isinstance(cells, np.ndarray):
         return _WORDS.get(cells.dtype.kind, cells.dtype.name)
@@ -267,7 +267,7 @@ def kind_of(cells: Cells) -> str:
 
 
 def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:
-    """The type of a column, unknown where narwhals has no name for it."""
+    """Return the type of a column, unknown where narwhals has no name for it."""
     try:
         return column.dtype
     except Exception:
@@ -275,21 +275,23 @@ def type_of(column: nw.Series[Any]) -> nw.dtypes.DType:
 
 
 def _is_integral(dtype: nw.dtypes.DType) -> bool:
-    """Booleans, and integers that numpy has, which ends at 64 bits."""
+    """Whether a type is boolean, or an integer of at most 64 bits, as numpy has them."""
     if dtype == nw.Boolean:
         return True
     return dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128)
 
 
 def _all_null(column: nw.Series[Any]) -> bool:
-    """A type that libraries give to a column of nothing but missing values: it fits all others."""
+    """Whether a column has the type that libraries give to a column of nothing but missing values: it fits all
+    others.
+    """
     native = column.to_native()
     kind = getattr(native, "dtype", getattr(native, "type", ""))
     return str(kind) in ("Null", "null", "null[pyarrow]")
 
 
 def _categories(column: nw.Series[Any]) -> npt.NDArray[Any] | None:
-    """The categories of a column of pandas, which are what occurs in it, unless they were
+    """Return the categories of a column of pandas, which are what occurs in it, unless they were
     declared.
     """
     kind = getattr(column.to_native(), "dtype", None)
@@ -309,7 +311,9 @@ def _is_python_text(column: nw.Series[Any]) -> bool:
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
-    """The cells as floats, NaN where one is no number; None if their type is none of numbers."""
+    """Return the cells as floats, NaN where one is no number; None if their type is none of
+    numbers.
+    """
     if isinstance(cells, np.ndarray):
         return _array_numbers(cells, kinds)
     if _all_null(cells):
@@ -341,7 +345,9 @@ def _floats(values: Iterable[Any], kinds: str) -> Array:
 
 
 def _float(value: Any, beyond: float = np.nan) -> float:
-    """A plain number; ``beyond`` for what has no place among floats, which counts as missing."""
+    """Return a plain number as a float; ``beyond`` for what no float can hold, which counts as
+    missing.
+    """
     try:
         return float(value)
     except (OverflowError, ValueError):
@@ -349,7 +355,7 @@ def _float(value: Any, beyond: float = np.nan) -> float:
 
 
 def _integers(column: nw.Series[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Integers or booleans and which are missing, by numpy: Arrow refuses large integers."""
+    """Return integers or booleans and which are missing, by numpy: Arrow refuses large integers."""
     missing = np.asarray(column.is_null().to_numpy(), dtype=bool)
     filled = column.fill_null(False if column.dtype == nw.Boolean else 0)
     return np.asarray(filled.to_numpy()), missing
@@ -390,7 +396,9 @@ def factorize(cells: Cells) -> tuple[Codes, Values] | None:
 
 
 def _number_codes(column: nw.Series[Any]) -> tuple[Codes, Values]:
-    """Integers stay what they are, as floats cannot tell large ones apart."""
+    """Return codes and values of numbers; integers stay integers, as floats cannot tell large ones
+    apart.
+    """
     if _is_integral(type_of(column)):
         values, missing = _integers(column)
         return np.where(missing, -1, np.arange(len(values))), values
@@ -402,7 +410,7 @@ def _category_codes(column: nw.Series[Any]) -> Codes:
 
 
 def _arrow_codes(column: nw.Series[Any]) -> tuple[Codes, Values] | None:
-    """By Arrow's hash table."""
+    """Return codes and values by Arrow's hash table."""
     native = column.to_native()
     cells = native if isinstance(native, pa.ChunkedArray) else column.to_arrow()
     if not pa.types.is_dictionary(cells.type):
@@ -429,7 +437,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 
 def _one_dictionary(cells: pa.Array | pa.ChunkedArray) -> pa.DictionaryArray:
-    """A column of codes in one piece, with one dictionary."""
+    """Return a column of codes in one piece, with one dictionary."""
     if isinstance(cells, pa.DictionaryArray):
         return cells
     if not len(cells):  # Arrow does not combine chunks without rows of every type
@@ -455,7 +463,7 @@ def _encoded(cells: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
 
 
 def _indices(encoded: pa.DictionaryArray) -> Codes:
-    """-1 where one is missing."""
+    """Return the indices, -1 where one is missing."""
     indices = encoded.indices
     if indices.null_count:
         indices = indices.cast(pa.int64()).fill_null(-1)
@@ -463,8 +471,8 @@ def _indices(encoded: pa.DictionaryArray) -> Codes:
 
 
 def _texts(values: Values) -> npt.NDArray[Any] | None:
-    """Values as objects, of which some may be texts, bytes that are not UTF-8 escaped; None if the
-    type holds no text.
+    """Return values as objects, of which some may be texts, bytes that are not UTF-8 escaped; None
+    if the type holds no text.
     """
     if isinstance(values, np.ndarray):
         return values.astype(object, copy=False) if values.dtype.kind in "OUT" else None
@@ -479,8 +487,8 @@ def _texts(values: Values) -> npt.NDArray[Any] | None:
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def to_days(cells: Cells) -> Array | None:
-    """Dates, times and ISO texts as days since 1970-01-01, NaN where a cell is none; None if their
-    type holds no date.
+    """Return dates, times and ISO texts as days since 1970-01-01, NaN where a cell is none; None if
+    their type holds no date.
 
     A time counts as its date, by the clock of its own time zone.
     """
@@ -514,7 +522,7 @@ def _plain_floats(values: pa.Array) -> Array:
 
 
 def _day(cell: Any) -> float:
-    """The day of an object, NaN unless it is a plain date, time or text."""
+    """Return the day of an object, NaN unless it is a plain date, time or text."""
     kind = type(cell)
     if kind in _TEXTS:
         return dates.day_of_text(str(cell))
@@ -527,8 +535,8 @@ def _day(cell: Any) -> float:
 
 
 def _numpy_days(values: npt.NDArray[Any]) -> Array:
-    """By whole numbers, and where a calendar is needed by numpy, which raises where a time is too
-    far: beyond that all dates are clipped.
+    """Return days by integer division, and where a calendar is needed by numpy, which raises where
+    a time is too far: beyond that all dates are clipped.
     """
     unit, step = np.datetime_data(values.dtype)
     counts = values.astype(np.int64)
@@ -545,7 +553,9 @@ def _numpy_days(values: npt.NDArray[Any]) -> Array:
 
 
 def _arrow_days(values: pa.Array) -> Array | None:
-    """Times of Arrow, in its own zone where it has one; None for a zone that is not known."""
+    """Return the days of times of Arrow, in their own zone where they have one; None for a zone
+    that is not known.
+    """
     per_second = _UNITS[values.type.unit]
     integers = values.cast(pa.int64())
     missing = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=bool)
@@ -587,7 +597,9 @@ def to_level_codes(
 
 
 def _dictionary_codes(column: nw.Series[Any]) -> tuple[Codes, Values] | None:
-    """The dictionary of Arrow as it is, in which a value may stand twice; None where there is none."""
+    """Return the dictionary of Arrow as it is, in which a value may stand twice; None where there
+    is none.
+    """
     native = column.to_native()
     if not (isinstance(native, pa.ChunkedArray) and pa.types.is_dictionary(native.type)):
         return None
@@ -685,8 +697,8 @@ def _tidy(text: str, max_length: int) -> str | None:
 
 
 def to_ids(cells: Cells) -> Codes | None:
-    """One number per cell, the same for the same id, in the order in which ids first occur; -1
-    where it is missing: a null, a NaN, an empty text, an object that is no plain value.
+    """Return one number per cell, the same for the same id, in the order in which ids first occur;
+    -1 where it is missing: a null, a NaN, an empty text, an object that is no plain value.
 
     Nothing else is ever made of an id, so that text, numbers and dates that name the same units
     give the same fit.  None if the type is none of ids.
@@ -702,7 +714,7 @@ def to_ids(cells: Cells) -> Codes | None:
 
 
 def _value_ids(values: Values) -> npt.NDArray[Any] | None:
-    """One number per value, -1 where it is no id; None if the type is none of ids."""
+    """Return one number per value, -1 where it is no id; None if the type is none of ids."""
     if isinstance(values, np.ndarray):
         return _array_ids(values)
     ids = np.arange(len(values))
@@ -729,7 +741,7 @@ def _array_ids(values: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
 
 
 def _key(cell: Any) -> Any:
-    """What an object is compared by as an id, None if it is no plain value or not there.
+    """Return what an object is compared by as an id, None if it is no plain value or not there.
 
     Guarantee [ids_never_raise]: keys are values of Python itself, whose comparison neither raises
     nor depends on which of two came first.  Those of numpy do both: ``np.int64(1) == Decimal(1)``
@@ -748,7 +760,9 @@ def _text_key(cell: str) -> str | None:
 
 
 def _bytes_key(cell: bytes) -> tuple[bytes] | None:
-    """In a tuple: bytes have the hash of a text, with which ``python -bb`` does not compare them."""
+    """Return bytes in a tuple: they have the hash of a text, with which ``python -bb`` does not
+    compare them.
+    """
     return (bytes(cell),) if cell else None
 
 
@@ -757,14 +771,14 @@ def _float_key(cell: float) -> float | None:
 
 
 def _numpy_key(cell: np.generic) -> Any:
-    """Python's own number of the same value."""
+    """Return Python's own number of the same value."""
     value = cell.item()
     return _float_key(value) if type(value) is float else value
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def _long_key(cell: np.longdouble) -> float | Fraction | None:
-    """A fraction where a float has too few bits; it equals whatever has the same value."""
+    """Return a fraction where a float has too few bits; it equals whatever has the same value."""
     near = float(cell)
     if near == cell or math.isnan(near):
         return _float_key(near)
@@ -776,13 +790,15 @@ def _decimal_key(cell: Decimal) -> Decimal | None:
 
 
 def _time_key(cell: datetime.datetime) -> datetime.datetime | None:
-    """A time zone may be any object, with methods of its own."""
+    """Return a time with no zone or a fixed one; other zones may be objects with methods of their own."""
     fixed = cell.tzinfo is None or type(cell.tzinfo) is datetime.timezone
     return cell if fixed else None
 
 
 def _moment_key(cell: np.datetime64) -> Any:
-    """The moment as Python has it; its unit and number where Python has none so fine or so far."""
+    """Return the moment as Python has it; its unit and number where Python has none so fine or so
+    far.
+    """
     if np.isnat(cell):
         return None
     moment = cell.astype("M8[us]")  # rounded where a unit is finer, and wrong where it is too far
@@ -807,7 +823,7 @@ _KEYS: dict[type, Callable[[Any], Any]] = {
 
 
 def _in_order(numbers: npt.NDArray[Any]) -> Codes:
-    """Numbers from 0 in the order in which they first occur; what is below 0 is missing."""
+    """Renumber from 0 in the order in which they first occur; what is below 0 is missing."""
     present = numbers >= 0
     _, first, again = np.unique(numbers[present], return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.intp)
@@ -821,8 +837,8 @@ def _in_order(numbers: npt.NDArray[Any]) -> Codes:
 
 
 def tally(cells: Cells, units: Codes | None, adjacency: Adjacency) -> LevelCounts:
-    """How many units have each level of a column of text; ``units`` has one number per row, below 0
-    where the id is missing: such a row is nobody's.
+    """Count how many units have each level of a column of text; ``units`` has one number per row,
+    below 0 where the id is missing: such a row is nobody's.
 
     Without it every row is a unit.
 
@@ -882,8 +898,8 @@ def _is_level(text: str) -> bool:
 
 
 def hashes(column: Any) -> Hashes:
-    """One number per id of a column of pandas.  Different ids may have the same number, which costs
-    time only.
+    """Return one number per id of a column of pandas.  Different ids may have the same number,
+    which costs time only.
 
     Guarantee [units_meet]: ids that are the same unit in memory (`dpinfer.tables.cells.to_ids`)
     have the same number, also where parts of a table hold them in columns of different types.
@@ -897,8 +913,8 @@ def hashes(column: Any) -> Hashes:
 
 
 def _value_hashes(values: Values) -> Hashes:
-    """Numbers as floats, texts by their bytes; all else together, as what is equal may differ in
-    type, or in hash.
+    """Hash numbers as floats, texts by their bytes; all else together, as what is equal may differ
+    in type, or in hash.
     """
     if isinstance(values, np.ndarray):
         if values.dtype.kind in "biuf":
@@ -926,7 +942,7 @@ def _of_type(cells: npt.NDArray[Any], kinds: set[type]) -> npt.NDArray[np.bool_]
 
 
 def _number_hashes(values: Array) -> Hashes:
-    """Equal numbers are equal as floats; -0 is 0."""
+    """Hash numbers: equal ones are equal as floats, and -0 is 0."""
     bits = (values + 0.0).view(np.uint64)
     mixed = (bits ^ (bits >> np.uint64(32))) * _ODD
     return np.asarray(mixed >> np.uint64(20), dtype=np.int64)  # the last bits are often 0

@@ -34,34 +34,36 @@ class ClusterTable(ABC):
 
     @abstractmethod
     def empty(self, columns: Sequence[Wanted] | None) -> Any:
-        """A table in memory with these columns, by default all, and no row: no task runs for it."""
+        """Return a table in memory with these columns, by default all, and no row: no task runs for
+        it.
+        """
 
     @abstractmethod
     def count(self, columns: Sequence[Wanted], /) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
 
     @abstractmethod
     def count_units(self, ids: str, /) -> int:
-        """The number of units, by the column of their ids."""
+        """Return the number of units, by the column of their ids."""
 
     @abstractmethod
     def source(self, reader: Reader, n: int, /) -> Source:
-        """The rows, of n records or units."""
+        """Return the rows, of n records or units."""
 
     def types(self) -> list[tuple[str, str]]:
-        """Names of the columns, and what their types say."""
+        """Return the names of the columns, and what their types say."""
         return InMemory(self.empty(None)).types()
 
     def blank(self, columns: Sequence[Wanted], /) -> nw.DataFrame[Any]:
-        """The columns without rows."""
+        """Return the columns without rows."""
         return InMemory(self.empty(columns)).blank(columns)
 
     def opened(self, columns: Sequence[Wanted], /) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Refuse: the table is not in this process."""
         self.require_local()
 
     def require_local(self) -> NoReturn:
-        """Refused."""
+        """Refuse: the table is not in this process."""
         raise not_here(self.native, ": collect it")
 
 
@@ -79,7 +81,9 @@ class Encode:
     reader: Reader
 
     def __call__(self, tables: Iterable[Any]) -> Iterator[Block]:
-        """One after the other: beside a table, which is there, a few blocks are in memory."""
+        """Yield the blocks one after the other: beside a table, which is there, a few blocks are in
+        memory.
+        """
         for table in tables:
             for block in self.reader.blocks(table):
                 yield unplaced(block)
@@ -92,12 +96,12 @@ class Kept:
         self.blocks = tuple(blocks)
 
     def __sizeof__(self) -> int:
-        """What the arrays take: by this an engine knows what to move to its disk."""
+        """Return the bytes that the arrays take: by this an engine knows what to move to its disk."""
         return sum(map(block_bytes, self.blocks))
 
 
 def block_bytes(block: Block) -> int:
-    """What the arrays of a block take."""
+    """Return the bytes that the arrays of a block take."""
     arrays = (block.rows, block.labels, block.weights, block.shares, block.starts)
     return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
@@ -112,7 +116,7 @@ class Task:
     among: float = np.inf
 
     def __call__(self, blocks: Iterable[Block]) -> Sum | Fault:
-        """The sum over them; there must be one."""
+        """Return the sum over them; there must be one."""
         return mute(
             lambda: Sum.of(self.of_block(replace(block, among=self.among)) for block in blocks)
         )
@@ -130,8 +134,8 @@ class SumAndCount:
 
 
 def unplaced(block: Block) -> Block:
-    """A block whose rows have no place that they keep: where an engine puts one may depend on the
-    others.
+    """Return a block whose rows have no place that they keep: where an engine puts one may depend
+    on the others.
     """
     return replace(block, fixed=False)
 
@@ -179,7 +183,7 @@ def _by_an_interrupt(error: BaseException | None) -> bool:
 
 
 def refusal(fault: Fault) -> InputError:
-    """The one error of a pass over a cluster."""
+    """Return the one error of a pass over a cluster."""
     return InputError(
         f"the cluster could not read or sum its rows ({fault.name}; the rest is not told, as it may quote a value): "
         "check that each worker has this version of dpinfer, that each partition has the types of the whole table, "
@@ -188,7 +192,7 @@ def refusal(fault: Fault) -> InputError:
 
 
 def added(parts: Iterable[T | Fault], plus: Callable[[T, T], T], first: T) -> T:
-    """All parts in their order; a fault among them is the error of the pass."""
+    """Add all parts in their order; a fault among them is the error of the pass."""
 
     def both(one: T, other: T | Fault) -> T:
         if isinstance(other, Fault):
@@ -222,9 +226,9 @@ class Partitions(ABC):
         return self.encode.reader.encoder.width
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over partitions, in their order, with compensation; refused where there are more
-        rows than sums are proved for, or others than in the first pass: an engine makes anew what a
-        worker had that died, and a table may have changed meanwhile.
+        """Return the sum over partitions, in their order, with compensation; refused where there
+        are more rows than sums are proved for, or others than in the first pass: an engine makes
+        anew what a worker had that died, and a table may have changed meanwhile.
         """
         # What public facts make fail fails here, on no rows.
         blank = [of_block(block) for block in self.encode([self._blank])]
@@ -251,7 +255,8 @@ class Partitions(ABC):
 
     @abstractmethod
     def sums(self, task: Task) -> list[Sum | Fault]:
-        """What the task finds in the partitions, in their order; some may be added already.
+        """Return the sums of the task over the partitions, in their order; some may be added
+        already.
 
         The first call encodes the rows, which are kept from then on.
         """

@@ -53,28 +53,28 @@ class Readable(Protocol):
     """A file of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, none at the end."""
+        """Return at most ``size`` bytes, none at the end."""
         ...
 
     def readline(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, up to the next LF."""
+        """Return at most ``size`` bytes, up to the next LF."""
         ...
 
 
 def column_names(path: Path) -> list[str]:
-    """The names in the first line."""
+    """Return the names in the first line."""
     with _bytes(path) as file:
         return _records(file)[0]
 
 
 def count(path: Path) -> int:
-    """The number of rows."""
+    """Return the number of rows."""
     with _bytes(path) as file:
         return sum(_count_records(block) for block in _records(file)[1])
 
 
 def tables(path: Path, columns: Sequence[Wanted]) -> Iterator[pa.Table]:
-    """The rows in order, with the given columns."""
+    """Yield the rows in order, with the given columns."""
     with _bytes(path) as file, ThreadPoolExecutor(1) as pool:
         header, blocks = _records(file)
         places = {header.index(column.name): column for column in columns}
@@ -83,13 +83,15 @@ def tables(path: Path, columns: Sequence[Wanted]) -> Iterator[pa.Table]:
 
 
 def no_rows(columns: Sequence[Wanted]) -> pa.Table:
-    """A table without rows, of the types that the schema says."""
+    """Return a table without rows, of the types that the schema says."""
     nothing = pa.chunked_array([pa.array([], pa.string())])
     return pa.table({column.name: _typed(nothing, column) for column in columns})
 
 
 def first_rows(path: Path, number: int) -> list[list[bytes]]:
-    """The cells of the first lines after the header, at most ``number`` and broken ones left out."""
+    """Return the cells of the first lines after the header, at most ``number`` and broken ones left
+    out.
+    """
     with _bytes(path) as file:
         header, blocks = _records(file)
         records = next(blocks, b"").split(b"\n")[:-1]
@@ -147,7 +149,7 @@ def _bytes(path: Path) -> gzip.GzipFile | BinaryIO:
 
 
 def _records(file: Readable) -> tuple[list[str], Iterator[bytes]]:
-    """The names of the columns, and blocks of the lines that follow them."""
+    """Return the names of the columns, and blocks of the lines that follow them."""
     blocks = _blocks(file)
     first, _, rest = next(blocks, BROKEN).partition(b"\n")  # an empty file has no header
     header = _names(first)
@@ -157,7 +159,7 @@ def _records(file: Readable) -> tuple[list[str], Iterator[bytes]]:
 
 
 def _names(line: bytes) -> list[str]:
-    """The cells of the first line without blanks around them, what is not UTF-8 escaped."""
+    """Return the cells of the first line without blanks around them, what is not UTF-8 escaped."""
     line = line.removeprefix(MARK).removesuffix(b"\r")
     cells = None
     if b"\0" not in line and b"\r" not in line:
@@ -168,8 +170,8 @@ def _names(line: bytes) -> list[str]:
 
 
 def _blocks(file: Readable) -> Iterator[bytes]:
-    """The whole file in pieces of whole lines, each line with its LF; the last line may lack it in
-    the file.
+    """Yield the whole file in pieces of whole lines, each line with its LF; the last line may lack
+    it in the file.
 
     A line of more than `LONGEST` bytes comes as one broken line: it is counted, and takes no
     memory.
@@ -188,7 +190,9 @@ def _blocks(file: Readable) -> Iterator[bytes]:
 
 
 def _judged(blocks: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[tuple[bytes, bool]]:
-    """The blocks, and whether each is plain: the next one is read and judged while one is parsed."""
+    """Yield the blocks, and whether each is plain: the next one is read and judged while one is
+    parsed.
+    """
 
     def judge() -> tuple[bytes, bool]:
         block = next(blocks, b"")
@@ -233,7 +237,8 @@ def _well_quoted(data: npt.NDArray[np.uint8]) -> bool:
 def _tables(
     block: bytes, is_plain: bool, width: int, places: dict[int, Wanted]
 ) -> Iterator[pa.Table]:
-    """One row per line, with the given columns out of ``width``; missing values in broken lines.
+    """Yield one row per line, with the given columns out of ``width``; missing values in broken
+    lines.
 
     A block with a broken line is halved again and again, so that all lines but the few around it
     are still read at once.
@@ -254,7 +259,7 @@ def _tables(
 def _by_arrow(
     block: bytes, width: int, places: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray] | None:
-    """What Arrow's reader finds in the columns of a block: numbers where all cells fit, else texts;
+    """Return the columns of a block by Arrow's reader: numbers where all cells fit, else texts;
     None unless it is one row per line.
 
     The names of the columns are their places, as the header may hold a name twice.  The reader
@@ -293,7 +298,7 @@ def _is_finite(cells: pa.ChunkedArray) -> bool:
 def _record_by_record(
     block: bytes, width: int, places: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray]:
-    """The texts of columns by the rule; null in a line that is broken."""
+    """Return the texts of columns by the rule; null in a line that is broken."""
     missing: list[bytes | None] = [None] * len(places)
     rows = []
     for record in block.split(b"\n")[:-1]:
@@ -307,8 +312,8 @@ def _record_by_record(
 
 
 def _typed(cells: pa.ChunkedArray, column: Wanted) -> pa.ChunkedArray:
-    """Text, which dates are too, booleans or numbers, as the schema says; null where a cell is none of them.  No id has
-    blanks around it.
+    """Return text, which dates are too, booleans or numbers, as the schema says; null where a cell
+    is none of them.  No id has blanks around it.
     """
     if isinstance(column, Ids):
         return pc.utf8_trim_whitespace(cells)

@@ -83,7 +83,7 @@ def peek(native: Any, columns: Sequence[Wanted]) -> Peek:
 
 
 def _fits(table: nw.DataFrame[Any], column: Wanted) -> Flags:
-    """Which cells a fit can encode, without a substitute."""
+    """Return which cells a fit can encode, without a substitute."""
     if isinstance(column, Ids):
         return np.asarray(identities_of(table, column.name) >= 0)
     if isinstance(column, Outcome):
@@ -126,8 +126,8 @@ def _is_nothing(cell: Any) -> bool:
 
 
 def typed(path: str | PathLike[str]) -> pa.Table:
-    """The columns of a CSV file without rows, with types guessed from its first records; other
-    files as they are.
+    """Return the columns of a CSV file without rows, with types guessed from its first records;
+    other files as they are.
     """
     files = Files(path)
     names = [name for name, _ in files.types()]
@@ -140,7 +140,9 @@ def typed(path: str | PathLike[str]) -> pa.Table:
 
 
 def _guess(cells: list[str]) -> str:
-    """The Arrow type that all cells with something in them fit; of no cell, one that says nothing."""
+    """Return the Arrow type that all cells with something in them fit; of no cell, one that says
+    nothing.
+    """
     filled = {cell for cell in cells if cell.lower() not in _WORDS_FOR_NOTHING}
     if not filled:
         return "null"

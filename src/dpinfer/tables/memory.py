@@ -77,24 +77,26 @@ class Reader(ABC):
     @property
     @abstractmethod
     def encoder(self) -> Encoder:
-        """What becomes of the records."""
+        """The encoder of the records."""
 
     @property
     @abstractmethod
     def columns(self) -> list[Wanted]:
-        """What is read of a table."""
+        """The columns that are read of a table."""
 
     @abstractmethod
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """The columns of a record and its label, before they are encoded: what the encoder takes."""
+        """Return the columns of a record and its label, before they are encoded: what the encoder
+        takes.
+        """
 
     @property
     def names(self) -> list[str]:
-        """Of the columns, each once."""
+        """The names of the columns, each once."""
         return names_of(self.columns)
 
     def raw(self, native: Any) -> Raw:
-        """The records of some rows in memory; with ids of all rows of each unit."""
+        """Return the records of some rows in memory; with ids of all rows of each unit."""
         table = nw.from_native(native, eager_only=True)
         unit = self.encoder.unit
         values, labels = self.values(table)
@@ -124,7 +126,7 @@ class Reader(ABC):
             yield partial(self.raw, piece)
 
     def blocks(self, native: Any) -> Iterator[Block]:
-        """Some rows in memory, encoded: at least one block; with ids all rows of each unit."""
+        """Yield some rows in memory, encoded: at least one block; with ids all rows of each unit."""
         for piece in InMemory(native).source(self).pieces():
             for block in piece.blocks():
                 yield from block.apart()
@@ -140,16 +142,16 @@ class FormulaReader(Reader):
 
     @property
     def encoder(self) -> Encoding:
-        """To bounded rows."""
+        """The encoder to bounded rows."""
         return self.encoding
 
     @property
     def columns(self) -> list[Wanted]:
-        """What is read of a table."""
+        """The columns that are read of a table."""
         return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
 
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """The columns of the design, and the outcome by its public scale."""
+        """Return the columns of the design, and the outcome by its public scale."""
         labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
         return read_terms(table, self.terms, clipped=False), labels
 
@@ -168,16 +170,16 @@ class ColumnReader(Reader):
 
     @property
     def encoder(self) -> ColumnEncoding:
-        """To rows of a description."""
+        """The encoder to rows of a description."""
         return ColumnEncoding(len(self.described), self.unit)
 
     @property
     def columns(self) -> list[Wanted]:
-        """What is read of a table."""
+        """The columns that are read of a table."""
         return [*self._read_for(self.described), *self.unit.columns]
 
     def _read_for(self, parts: Sequence[Part]) -> list[Wanted]:
-        """What is read of a table for some parts and the group."""
+        """Return what is read of a table for some parts and the group."""
         if self.by is not None:
             parts = (*parts, self.by)
         return list({column.name: column for part in parts for column in part.columns}.values())
@@ -236,8 +238,8 @@ class ColumnReader(Reader):
 
 
 def _plain_numbers(part: Part, native: Any) -> Array | None:
-    """The numbers of a column of an Arrow table as they are, for who bounds them; None for all else,
-    and where numbers must be looked at, as those that may have fractions and must not.
+    """Return the numbers of a column of an Arrow table as they are, for who bounds them; None for
+    all else, and where numbers must be looked at, as those that may have fractions and must not.
     """
     column = part.column if isinstance(part, Expression) else None
     if column is None or not isinstance(native, pa.Table):
@@ -284,30 +286,30 @@ class InMemory:
             raise not_here(native) from None
 
     def types(self) -> list[tuple[str, str]]:
-        """Names of the columns, and what their types say."""
+        """Return the names of the columns, and what their types say."""
         return [(column.name, type_word(column)) for column in self.table.iter_columns()]
 
     def blank(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:  # noqa: ARG002
-        """All columns, without rows."""
+        """Return all columns, without rows."""
         return self.table.head(0)
 
     def opened(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:  # noqa: ARG002
-        """The table as it is."""
+        """Return the table as it is."""
         return self.table
 
     def require_local(self) -> None:
-        """It is here."""
+        """Do nothing: the table is here."""
 
     def count(self, columns: Sequence[Wanted]) -> int:  # noqa: ARG002
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.table)
 
     def count_units(self, ids: str) -> int:
-        """The number of different ids."""
+        """Return the number of different ids."""
         return int(identities_of(self.table, ids).max(initial=-1)) + 1
 
     def source(self, reader: Reader, n: int = 0) -> Blocks:  # noqa: ARG002
-        """The records; those of units are encoded once, others in every pass."""
+        """Return the records; those of units are encoded once, others in every pass."""
         if reader.encoder.unit.many:
             return in_memory(reader.raw(self.table), reader.encoder)
         tasks = None if len(self.table) >= LONG else workers.threads()
@@ -325,12 +327,12 @@ class InMemory:
 
 
 def names_of(columns: Sequence[Wanted]) -> list[str]:
-    """Of columns, each once."""
+    """Return the names of columns, each once."""
     return list(dict.fromkeys(column.name for column in columns))
 
 
 def not_here(native: Any, remedy: str = "") -> InputError:
-    """The error for what is no table in this process."""
+    """Return the error for what is no table in this process."""
     library = type(native).__module__.partition(".")[0]
     return InputError(
         "a formula needs a pandas, polars or pyarrow table, or the path of a file, not "
@@ -359,7 +361,8 @@ def rows_of(X: Any, y: Any, kind: str = "margin") -> Rows:
 
 
 def read_terms(table: nw.DataFrame[Any], terms: ModelTerms, *, clipped: bool = True) -> Array:
-    """The design's columns in original units, with values clipped to the bounds of the schema.
+    """Return the design's columns in original units, with values clipped to the bounds of the
+    schema.
 
     NaN marks a row that cannot be encoded.  Each column lies in one piece of memory.  Without
     ``clipped`` a column that is a number of the table may hold any: `Design.rows` clips it, and a
@@ -411,8 +414,8 @@ def _offset(offset: Expression, bounded: ReadNumbers, codes: ReadCodes) -> Array
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
-    """-1 and +1 for the two levels or answers, or a function of columns clipped to their bounds; NaN
-    for anything else.
+    """Return -1 and +1 for the two levels or answers, or a function of columns clipped to their
+    bounds; NaN for anything else.
     """
     source = response.read_as
     if isinstance(source, Outcome):
@@ -424,15 +427,15 @@ def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
 
 
 def _tall(width: int, rows: int) -> Array:
-    """Columns that do not begin at the same place of a page of memory: rows are then read out of
-    them faster.
+    """Return columns that begin at different offsets in a page of memory, so that rows are read
+    from them faster.
     """
     return np.empty((width, rows // 16 * 16 + 24))[:, :rows]
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value
 def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
-    """The values of a column, NaN where a value is not of its kind."""
+    """Return the values of a column, NaN where a value is not of its kind."""
     values = values_of(table, column)
     finite = np.isfinite(values.sum())  # then all are; to look at each takes longer
     if column.kind == "integer":
@@ -449,7 +452,7 @@ def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
 
 
 def _bounded(values: Array, column: Number) -> Array:
-    """Values within the bounds of a column, or what it says of those that are missing."""
+    """Return values within the bounds of a column, with its substitute for missing ones."""
     bounded = np.clip(values, column.low, column.high)
     if column.missing is not None:
         bounded[np.isnan(bounded)] = column.missing
@@ -481,7 +484,7 @@ def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, integers: bo
 def column_tally(
     table: nw.DataFrame[Any], name: str, unit: Unit, adjacency: Adjacency
 ) -> LevelCounts:
-    """How many units have each level of a column."""
+    """Count how many units have each level of a column."""
     return tally(cells_of(table.get_column(name)), _ids(table, unit), adjacency)
 
 
@@ -493,8 +496,8 @@ def _ids(table: nw.DataFrame[Any], unit: Unit) -> Codes | None:
 
 
 def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
-    """Why a table's column cannot be read as the schema says, by its name and type; empty if it
-    can.
+    """Return why a table's column cannot be read as the schema says, by its name and type; empty if
+    it can.
     """
     try:
         if isinstance(column, Ids):
@@ -511,7 +514,7 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
 
 
 def require(name: str, names: Sequence[str], owner: str) -> None:
-    """Exactly one column of the given name."""
+    """Refuse names that do not hold this one exactly once."""
     if name not in names:
         raise InputError(f"{owner} has no column {name!r}: {did_you_mean(name, names)}")
     if list(names).count(name) > 1:
@@ -519,7 +522,7 @@ def require(name: str, names: Sequence[str], owner: str) -> None:
 
 
 def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
-    """The numbers of a column, NaN where a cell is none; refused by its type."""
+    """Return the numbers of a column, NaN where a cell is none; refused by its type."""
     plain = _arrow_numbers(table.to_native(), name)
     if plain is not None:
         return plain
@@ -537,8 +540,8 @@ def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
 
 
 def _arrow_numbers(native: Any, name: str) -> Array | None:
-    """The numbers of a column of an Arrow table, the shortest way, as files have many of them; None
-    where another way is needed.
+    """Return the numbers of a column of an Arrow table, the shortest way, as files have many of
+    them; None where another way is needed.
     """
     if not isinstance(native, pa.Table):
         return None
@@ -552,8 +555,8 @@ def _arrow_numbers(native: Any, name: str) -> Array | None:
 
 
 def values_of(table: nw.DataFrame[Any], column: Number | Outcome) -> Array:
-    """The numbers of a column or, of dates, the days since its lower bound; NaN where a cell is
-    none.  Refused by its type.
+    """Return the numbers of a column or, of dates, the days since its lower bound; NaN where a cell
+    is none.  Refused by its type.
     """
     if not isinstance(column, Number) or column.kind != "date":
         return numbers_of(table, column.name)
@@ -568,7 +571,7 @@ def values_of(table: nw.DataFrame[Any], column: Number | Outcome) -> Array:
 
 
 def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
-    """The ids of a column as numbers, -1 for a missing one; refused by its type."""
+    """Return the ids of a column as numbers, -1 for a missing one; refused by its type."""
     cells = cells_of(_column(table, name))
     ids = to_ids(cells)
     if ids is None:
@@ -610,12 +613,14 @@ def _column(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
 
 
 def _is_time_of_pandas(column: nw.Series[Any]) -> bool:
-    """With some time zones narwhals has no name for its type."""
+    """Whether a column holds times of pandas: with some time zones narwhals has no name for the
+    type.
+    """
     return str(getattr(column.to_native(), "dtype", "")).startswith("datetime64[")
 
 
 def type_word(column: nw.Series[Any]) -> str:  # noqa: PLR0911  (one per type)
-    """What the type of a column says: number, integer, boolean, category, date, or nothing.
+    """Return what the type of a column says: number, integer, boolean, category, date, or nothing.
 
     Of objects it says nothing, whatever narwhals finds in them: the values must not decide how a
     column is read.

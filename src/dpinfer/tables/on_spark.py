@@ -58,7 +58,9 @@ class Spark(ClusterTable):
     """A Spark DataFrame."""
 
     def empty(self, columns: Sequence[Wanted] | None) -> pa.Table:
-        """All columns; the types of those that are not wanted do not matter."""
+        """Return an empty table of all columns; the types of those that are not wanted do not
+        matter.
+        """
         wanted = None if columns is None else {column.name for column in columns}
         fields = []
         for field in self.native.schema.fields:
@@ -69,11 +71,11 @@ class Spark(ClusterTable):
         return pa.schema(fields).empty_table()
 
     def count(self, columns: Sequence[Wanted]) -> int:  # noqa: ARG002
-        """The number of rows."""
+        """Return the number of rows."""
         return answered(lambda: int(self.native.count()))
 
     def count_units(self, ids: str) -> int:
-        """The number of units: no id is in two partitions once they are sorted."""
+        """Return the number of units: no id is in two partitions once they are sorted."""
 
         def ask() -> list[Sum | Fault]:
             number = _shuffled(self.native.sparkSession)
@@ -84,7 +86,7 @@ class Spark(ClusterTable):
         return int(added(answered(ask), Sum.plus, nothing).value[0])
 
     def source(self, reader: Reader, n: int) -> "SparkPartitions":
-        """The rows, of n records or units."""
+        """Return the rows, of n records or units."""
         return SparkPartitions(self, reader, n)
 
 
@@ -110,7 +112,7 @@ class SparkPartitions(Partitions):
         self._paths: dict[int, str] = {}  # the first file of each partition that has rows
 
     def sums(self, task: Task) -> list[Sum | Fault]:
-        """Of all partitions, few of them; none where there is no row."""
+        """Return the sums of all partitions, few in number; none where there is no row."""
         if self._held is None:
             self._open()
         if self._fit:
@@ -126,7 +128,7 @@ class SparkPartitions(Partitions):
         return _totals(_summed_up(self._held, self._number, anew))
 
     def release(self) -> None:
-        """What is kept leaves the memory and the disks of the executors."""
+        """Drop what is kept from the memory and the disks of the executors."""
         try:
             if self._fit:
                 self._remove_files()
@@ -156,7 +158,7 @@ class SparkPartitions(Partitions):
         self._held.count()  # now, while Spark hands out tables in batches of their own size
 
     def _parted(self) -> Any:
-        """The rows in as many partitions as a pass has tasks, with ids by these."""
+        """Return the rows in as many partitions as a pass has tasks, with ids by these."""
         session = self._frame.sparkSession
         ids = self.encode.reader.encoder.unit.column
         if ids:
@@ -178,8 +180,8 @@ class SparkPartitions(Partitions):
         return False
 
     def _of_files(self, task: Task) -> list[Sum | Fault] | None:
-        """The sum over all files, each once; None where some are not where their tasks run, however
-        often these are asked.
+        """Return the sum over all files, each once; None where some are not where their tasks run,
+        however often these are asked.
 
         What was not read is known by the numbers of its partitions: a file that is written again,
         as its executor died, has another name.
@@ -220,8 +222,9 @@ class SparkPartitions(Partitions):
         self._held.unpersist()
 
     def _remove_files(self) -> None:
-        """From the disks of all executors.  Spark chooses which of them a task reaches, so that it may
-        take a few sweeps; a warning names what is left, which Spark removes with its own files.
+        """Remove the files from the disks of all executors.  Spark chooses which of them a task
+        reaches, so that it may take a few sweeps; a warning names what is left, which Spark removes
+        with its own files.
         """
         fit = self._fit
         self._fit = ""
@@ -242,7 +245,9 @@ class SparkPartitions(Partitions):
         )
 
     def _size(self) -> int:
-        """Private where units have many: for the use of memory only."""
+        """Return the number of rows, which is private where units have many: for the use of memory
+        only.
+        """
         return int(self._frame.count()) if self.encode.reader.encoder.unit.many else self.n
 
 
@@ -255,7 +260,9 @@ def _encrypted(session: Any) -> bool:
 
 
 def _executors(session: Any) -> int:
-    """The number of executors; 1 where the driver does their work, or where the number is unknown."""
+    """Return the number of executors; 1 where the driver does their work, or where the number is
+    unknown.
+    """
     try:
         status = session.sparkContext._jsc.sc().getExecutorMemoryStatus()
         return max(1, int(status.size()) - 1)
@@ -264,7 +271,9 @@ def _executors(session: Any) -> int:
 
 
 def _cores(session: Any) -> int:
-    """The number of cores of all executors; that of a large cluster where the number is unknown."""
+    """Return the number of cores of all executors; that of a large cluster where the number is
+    unknown.
+    """
     try:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context
@@ -282,13 +291,13 @@ def _tasks(session: Any) -> int:
 
 
 def _shuffled(session: Any) -> int:
-    """The number of partitions after rows were sorted by their ids."""
+    """Return the number of partitions after rows were sorted by their ids."""
     return int(session.conf.get("spark.sql.shuffle.partitions"))
 
 
 @contextmanager
 def _small_batches(session: Any) -> Iterator[None]:
-    """Inside, a batch has few rows: those of ours are large."""
+    """Give a batch few rows inside, since ours are large."""
     before = session.conf.get(_BATCH)
     session.conf.set(_BATCH, _AT_ONCE)
     try:
@@ -359,7 +368,7 @@ class PartialSum:
 
     @classmethod
     def of(cls, row: Any) -> "PartialSum":
-        """The inverse of `row`."""
+        """Return the partial sum in a row."""
         total: Sum | Fault | None = None
         if row["fault"]:
             total = Fault(row["fault"])
@@ -397,7 +406,7 @@ def _added_in_groups(parts: Any, number: int) -> list[PartialSum]:
 def _answer(
     act: Callable[[Iterator[pa.RecordBatch]], Sum | Fault], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One row per partition, none where it is empty."""
+    """Yield one row per partition, none where it is empty."""
     _settle()
     first = next(iter(batches), None)
     if first is not None:
@@ -407,7 +416,7 @@ def _answer(
 
 @lru_cache(maxsize=1)
 def _settle() -> None:
-    """Once in each process of Python on an executor: what is loaded stays loaded.
+    """Keep what is loaded, once in each process of Python on an executor.
 
     After each task such a process looks through all that it has loaded for what might be freed,
     which takes longer than a pass over 100,000 rows.
@@ -417,7 +426,7 @@ def _settle() -> None:
 
 
 def _added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The sum of sums, one row; none where there is none."""
+    """Yield the sum of sums, one row; none where there is none."""
     parts = (PartialSum.of(row) for batch in batches for row in batch.to_pylist())
     first = next(parts, None)
     if first is not None:
@@ -427,7 +436,7 @@ def _added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _encoded(
     encode: Encode, units: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One row per block that has rows, or one with a fault."""
+    """Yield one row per block that has rows, or one with a fault."""
     blocks = filter(len, encode(_tables(batches, units)))
     while True:
         block = mute(lambda: next(blocks, None))
@@ -439,8 +448,8 @@ def _encoded(
 
 
 def _folders() -> list[str]:
-    """Where Spark keeps blocks on the disks of this executor, but for what is memory: it removes these
-    folders with it.
+    """Return the folders where Spark keeps blocks on the disks of this executor, but for what is
+    memory: it removes these folders with it.
     """
     folders = filter(os.path.isdir, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))
     return [folder for folder in folders if not workers.is_memory(folder)]
@@ -449,8 +458,8 @@ def _folders() -> list[str]:
 def _to_files(
     encode: Encode, units: bool, fit: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One row that names the file of a partition's blocks, or has a fault, or neither, where no file
-    could be written; none where the partition is empty.
+    """Yield one row that names the file of a partition's blocks, or has a fault, or neither, where
+    no file could be written; none where the partition is empty.
     """
     _settle()
     blocks = filter(len, encode(_tables(batches, units)))
@@ -482,7 +491,7 @@ def _to_files(
 
 
 def _without_files(fit: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The names of the files of a fit that were on this executor."""
+    """Yield the names of the files of a fit that were on this executor."""
     removed = block_files.remove(_folders(), fit)
     for _ in batches:
         yield pa.record_batch([pa.array(removed, pa.string())], ["path"])
@@ -502,8 +511,8 @@ def _of_file(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
 
 
 def _total_of_file(task: Task, row: dict[str, Any]) -> Sum | Fault | None:
-    """The sum over the file that a row names; None where it is not here, or could not be written
-    again after its executor had died.
+    """Return the sum over the file that a row names; None where it is not here, or could not be
+    written again after its executor had died.
     """
     if row["fault"]:
         return Fault(row["fault"])
@@ -515,7 +524,7 @@ def _total_of_file(task: Task, row: dict[str, Any]) -> Sum | Fault | None:
 
 
 def _present(file: BlockFile, missing: list[GoneError]) -> Iterator[Block]:
-    """The blocks of a file, as far as it is here."""
+    """Yield the blocks of a file, as far as it is here."""
     try:
         yield from file.read()
     except GoneError as gone:
@@ -535,14 +544,14 @@ def _packed(block: Block | Fault) -> pa.RecordBatch:
 
 
 def _bytes(array: Any) -> Any:
-    """The numbers of an array; nothing stands for 1, what rows count where no array says it."""
+    """Return the numbers of an array; nothing stands for 1, what rows count where no array says it."""
     if array is None or (isinstance(array, float) and array == 1.0):
         return None
     return np.ascontiguousarray(array).tobytes()
 
 
 def _unpacked(batches: Iterable[pa.RecordBatch], faults: list[Fault]) -> Iterator[Block]:
-    """The blocks of a partition, up to the first fault."""
+    """Yield the blocks of a partition, up to the first fault."""
     for batch in batches:
         for i in range(batch.num_rows):
             fault, rows, labels, weights, shares, starts = (column[i] for column in batch.columns)
@@ -580,7 +589,9 @@ def _counted(ids: str, batches: Iterator[pa.RecordBatch]) -> Sum | Fault:
 
 
 def _tables(batches: Iterable[pa.RecordBatch], units: bool) -> Iterator[pa.Table]:
-    """One per batch, or one of all where a partition has whole ``units``: these must not be cut."""
+    """Yield one table per batch, or one of all where a partition has whole ``units``: these must
+    not be cut.
+    """
     if units:
         together = list(batches)
         if together:
