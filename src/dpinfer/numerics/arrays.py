@@ -13,7 +13,7 @@ Array = npt.NDArray[np.float64]
 
 
 class Randomness(Protocol):
-    """What a law needs to draw: a numpy Generator (studies), or the operating system (releases)."""
+    """A source of draws for a law: a numpy Generator (studies), or the operating system (releases)."""
 
     def standard_normal(self, size: tuple[int, ...], /) -> Array:
         """Draw independent N(0, 1) numbers."""

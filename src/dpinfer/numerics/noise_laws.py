@@ -59,7 +59,7 @@ class Laplace:
 
 
 Law = Gaussian | SphericalLaplace | Laplace
-"""What the noise of a release may follow."""
+"""The laws of the noise of a release."""
 
 
 NO_NOISE = Gaussian(0.0)

@@ -120,9 +120,9 @@ def b_splines(degree: float, *knots: float) -> tuple[Spline, ...]:
     padded = np.pad(t, order, "edge")
     polynomials = []
     for coefs in np.eye(len(padded) - order - 1):
-        whole = PPoly.from_spline((padded, coefs, order))
+        padded_polynomial = PPoly.from_spline((padded, coefs, order))
         pieces = slice(order, len(padded) - order - 1)  # those between different knots
-        polynomials.append(PPoly(whole.c[:, pieces], t))
+        polynomials.append(PPoly(padded_polynomial.c[:, pieces], t))
     return tuple(Spline(one, (0.0, 0.0), exponent) for one in polynomials)
 
 

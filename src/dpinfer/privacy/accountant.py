@@ -1,4 +1,4 @@
-"""What releases cost together: those of one fit, and the entries of a ledger, one after the other.
+"""The cost of releases together: those of one fit, and the entries of a ledger, one after the other.
 
 Always derived from the releases, never from old sums.  The releases of one fit, whose sizes are
 fixed beforehand, in the terms of a total budget:
@@ -62,14 +62,14 @@ Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
 
 ROUNDING = 1e-12
-"""How far a sum may exceed its total by rounding alone, relatively."""
+"""The relative amount by which a sum may exceed its total by rounding alone."""
 
 SEARCHED = 1e-9
 """The same for an ε that was found by a search."""
 
-_NOTHING_LEFT = 1e-9  # of a total's ρ: no fit can use so little
-_SEARCHED_SHARE = 1e-9  # of the ρ of the largest fit
-_SPARE = 1e-8  # of the largest fit's ε: what rounding may ask for beside
+_NOTHING_LEFT = 1e-9  # share of a total's ρ that no fit can use
+_SEARCHED_SHARE = 1e-9  # relative error of the ρ of the largest fit
+_SPARE = 1e-8  # share of the largest fit's ε that is kept for rounding
 _GRID = 4000  # steps of the privacy loss per release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
@@ -177,16 +177,16 @@ def _renyi_epsilon(releases: Sequence[Release], delta: float, ceiling: float = m
     is clearly above ``ceiling``.
     """
     minima = [release.objective for release in releases if isinstance(release, PerturbedMinimum)]
-    rest = math.fsum(
+    zcdp = math.fsum(
         r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases
     )
     if not minima:
         return math.inf
-    least = rest + math.fsum(objective.least for objective in minima)
-    if epsilon_from_renyi(least * (1 + ORDERS), delta) > ceiling:
+    smallest = zcdp + math.fsum(objective.least for objective in minima)
+    if epsilon_from_renyi(smallest * (1 + ORDERS), delta) > ceiling:
         return math.inf
     curves = np.sum([objective.divergences() for objective in minima], axis=0)
-    return epsilon_from_renyi(curves + rest * (1 + ORDERS), delta)
+    return epsilon_from_renyi(curves + zcdp * (1 + ORDERS), delta)
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,9 @@ def _composed_epsilon(losses: _Losses, delta: float, size: float) -> float:
 
 
 def _pure_loss(epsilon: float, step: float) -> Any:
-    """Return the loss of randomised response, which dominates every ε-private release."""
+    """Return the loss of randomised response, which dominates every ε-private release (Kairouz, Oh and
+    Viswanath, 2015).
+    """
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
     top = math.ceil(epsilon / step)
@@ -291,8 +293,8 @@ def _perturbed_loss(scale: float, kappa: float, signs: int, step: float) -> Any:
 
     mean = kappa + 2 / scale**2
     sd = 2 / scale
-    least = mean if signs == 2 else kappa
-    first = math.ceil(least / step)
+    lowest = mean if signs == 2 else kappa
+    first = math.ceil(lowest / step)
     last = math.ceil((mean + _TAIL * sd) / step)
     steps = step * np.arange(first, last + 1)
     # the chance of a loss above each step
@@ -345,8 +347,8 @@ class Count:
         other = kinds.index(False) if False in kinds else len(kinds)
         # rules change after the first entry and with the first one that is not Gaussian
         changes = (1, 2, max(2, other + 1))
-        first, second, rest = (replace(self, entries=self.entries[:end]).rule for end in changes)
-        rules = [second if place < other else rest for place in range(1, len(kinds))]
+        first, second, later = (replace(self, entries=self.entries[:end]).rule for end in changes)
+        rules = [second if number < other else later for number in range(1, len(kinds))]
         return (first, *rules)
 
     def spent(self) -> float:
@@ -379,20 +381,20 @@ class Count:
             return self.left()
         if not self.entries:
             return self.total.epsilon
-        most = self.total.zcdp().rho
+        upper = self.total.zcdp().rho
 
         def pays(rho: float) -> bool:
             return replace(self, entries=(*self.entries, _sum_of(rho))).paid()
 
         # a first entry alone is judged exactly, which may pay a little more than zCDP's conversion
-        while pays(most):
-            most *= 2
-        least = most * _NOTHING_LEFT
-        if not pays(least):
+        while pays(upper):
+            upper *= 2
+        lower = upper * _NOTHING_LEFT
+        if not pays(lower):
             return 0.0
-        found, _ = boundary(pays, least, most, _SEARCHED_SHARE, by_ratio=True)
+        rho, _ = boundary(pays, lower, upper, _SEARCHED_SHARE, by_ratio=True)
         # a fit finds its ρ by a search of its own, which may end a little higher
-        return spent(self.total, _sum_of(found)) * (1 - _SPARE)
+        return spent(self.total, _sum_of(rho)) * (1 - _SPARE)
 
     def paid(self) -> bool:
         """Whether the total pays for everything."""

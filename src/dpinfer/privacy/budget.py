@@ -1,5 +1,8 @@
 """Privacy budgets as values; a share of one is again a typed value, never a bare number.
 
+zCDP is that of Bun and Steinke (2016): a Gaussian release of scale bound/sqrt(2ρ) is ρ-zCDP (Proposition 1.6),
+and an ε-private one is ε²/2-zCDP (Proposition 1.4).
+
 PureDP(ε)        a share buys spherical Laplace noise of rate ε/bound
 ZCDP(ρ)          a share buys Gaussian noise of scale bound/sqrt(2ρ)
 ApproxDP(ε, δ)   is split into ZCDP shares; a plan with Gaussian noise scales them up by exact
@@ -151,10 +154,10 @@ class NoPrivacy:
 
 
 Share = PureDP | ZCDP | NoPrivacy
-"""What one release may cost."""
+"""The cost of one release."""
 
 Budget = Share | ApproxDP
-"""What a user may declare."""
+"""The budgets that a user may declare."""
 
 
 def compose(shares: Iterable[Share]) -> Share:
@@ -205,11 +208,12 @@ def _require_positive(name: str, number: object) -> None:
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
 
 
-def _require_representable(name: str, number: float, most: float) -> None:
+def _require_representable(name: str, number: float, largest: float) -> None:
     """Refuse what the squares and quotients of a search would turn into 0 or infinity."""
-    if not 1 / most <= float(number) <= most:
+    if not 1 / largest <= float(number) <= largest:
         raise BudgetError(
-            f"{name} = {number!r} is beyond what can be computed with: choose a number from {1 / most:g} to {most:g}"
+            f"{name} = {number!r} is beyond what can be computed with: choose a number from {1 / largest:g} to "
+            f"{largest:g}"
         )
 
 

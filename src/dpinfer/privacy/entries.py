@@ -1,4 +1,4 @@
-"""What a ledger writes down: its terms and the entries of fits, as values and as stored texts."""
+"""The contents of a ledger: its terms and the entries of fits, as values and as stored texts."""
 
 import json
 import math
@@ -27,7 +27,7 @@ from dpinfer.privacy.store import RESTORE
 
 FORMAT = "dpinfer.Ledger"
 VERSION = 3
-"""Of the texts.  Versions 1 and 2 were never released: releases had no bounds."""
+"""The version of the texts.  Versions 1 and 2 were never released: releases had no bounds."""
 
 NAMES = FileNames(
     {
@@ -77,7 +77,7 @@ class Entry:
 
 
 class Book(Protocol):
-    """What the gate asks of a ledger."""
+    """The part of a ledger that the gate uses."""
 
     def book(self, entry: Entry) -> str:
         """Write the entry down and name it, or raise `LedgerError` and leave everything as it was."""
@@ -86,7 +86,7 @@ class Book(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a ledger declares once; ``orders`` are those of its filters, fixed when it was made."""
+    """The terms that a ledger declares once; ``orders`` are the Rényi orders of its filters, fixed when it was made."""
 
     total: Total
     unit: str

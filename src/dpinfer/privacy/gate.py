@@ -36,14 +36,14 @@ from dpinfer.rows.encoded import sample
 from dpinfer.rows.source import Source
 
 _BITS_OF_B = 40  # by which the grid of b is finer than b
-_SMALLEST_MASK = 2.0**-7  # of what the noise does to the minimum
+_SMALLEST_MASK = 2.0**-7  # share of the effect of the noise on the minimum
 
 
 @dataclass(frozen=True)
 class Released:
     """A number that may be published, and the law of the noise that is in it (or in its objective).
 
-    ``mask`` is the deviation of the further noise that hides how far a float minimum is from the
+    ``mask`` is the standard deviation of the further noise that hides how far a float minimum is from the
     real one.
     """
 

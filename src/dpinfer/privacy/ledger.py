@@ -28,14 +28,14 @@ from dpinfer.privacy.store import (
 )
 
 Allowance = PureDP | ZCDP
-"""What one asker may spend of a total: ε of a PureDP total, ρ of others."""
+"""The share of a total that one analyst may spend: ε of a PureDP total, ρ of others."""
 
 _REPEATED = "this request was booked before and is not booked twice: look for its result"
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What booking an entry would lead to.
+    """The consequences of booking an entry.
 
     ``spent``, ``left`` and ``largest`` are those of the ledger afterwards.  ``accepted`` says whether
     the entry would be booked, ``reason`` why it would be refused, and ``rule`` which rule decided.
@@ -60,7 +60,7 @@ class Verification:
 
 
 class _RefusedError(Exception):
-    """An entry is not booked; ``why`` says it, which takes its time, when the file is free again."""
+    """An entry is refused; ``why`` computes the reason, which is slow, once the file is unlocked."""
 
     def __init__(self, why: Callable[[], str]) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Ledger:
     ) -> None:
         self._terms = _new_terms(total, unit, neighbours, title)
         self._store: Store = MemoryStore(header_text(self._terms))
-        self._seen = self._store.rows()[0]
+        self._last_seen = self._store.rows()[0]
 
     @classmethod
     def create(
@@ -144,15 +144,15 @@ class Ledger:
     def chain(self) -> list[Row]:
         """Return the header and all entries as they are stored, each with its number and its hash."""
         rows = self._store.rows()
-        self._entries(rows, self._seen)
+        self._entries(rows, self._last_seen)
         return rows
 
     @classmethod
     def _in(cls, store: Store) -> Self:
         ledger = cls.__new__(cls)
         ledger._store = store
-        ledger._seen = _unbroken(store, store.rows())[0]
-        ledger._terms = terms_of(ledger._seen[1])
+        ledger._last_seen = _unbroken(store, store.rows())[0]
+        ledger._terms = terms_of(ledger._last_seen[1])
         return ledger
 
     @property
@@ -162,7 +162,7 @@ class Ledger:
 
     @property
     def unit(self) -> str:
-        """What one record is."""
+        """The name of the unit that is protected."""
         return self._terms.unit
 
     @property
@@ -172,12 +172,12 @@ class Ledger:
 
     @property
     def title(self) -> str:
-        """What the data are."""
+        """The title of the data."""
         return self._terms.title
 
     @property
     def path(self) -> Path | None:
-        """Where the file is; None in memory."""
+        """The path of the file; None in memory."""
         return self._store.path
 
     def book(self, entry: Entry, within: Allowance | None = None) -> str:
@@ -191,7 +191,7 @@ class Ledger:
         text = self._stored(named, within)
 
         def write(rows: list[Row]) -> str:
-            self._judge(self._entries(rows, self._seen), named, within)
+            self._judge(self._entries(rows, self._last_seen), named, within)
             return text
 
         try:
@@ -212,10 +212,10 @@ class Ledger:
         nothing is raised.  ``within`` is that of `book`.
         """
         try:
-            booked = self.entries()
+            entries = self.entries()
             self._stored(entry, within)
-            refusal = self._refusal(booked, entry, within)
-            after = self._count([*booked, entry])
+            refusal = self._refusal(entries, entry, within)
+            after = self._count([*entries, entry])
             largest = math.nan if refusal else after.largest()
             return Preview(after.spent(), after.left(), largest, not refusal, refusal, after.rule)
         except DpinferError as fault:
@@ -229,8 +229,8 @@ class Ledger:
         """Return the entries, and what they cost together by the rule that judges them, at one
         moment.
         """
-        seen = self._seen
-        entries = self._entries(self._store.rows(), seen)
+        last_seen = self._last_seen
+        entries = self._entries(self._store.rows(), last_seen)
         return entries, self._count(entries)
 
     def to_jsonl(self) -> str:
@@ -271,21 +271,21 @@ class Ledger:
             damage = self._store.damage()
             if damage:
                 raise LedgerError(_broken(self._store, damage))
-            seen = self._seen
+            last_seen = self._last_seen
             rows = self._store.rows()
-            entries = self._entries(rows, seen)
+            entries = self._entries(rows, last_seen)
         except LedgerError as fault:
             return Verification(False, 0, "", str(fault))
         return Verification(True, len(entries), rows[-1][2])
 
-    def _entries(self, rows: list[Row], seen: Row) -> tuple[Entry, ...]:
+    def _entries(self, rows: list[Row], last_seen: Row) -> tuple[Entry, ...]:
         """Return the entries of a chain that is whole, has the terms it was opened with, and lacks
         nothing seen before.
         """
         header, *others = _unbroken(self._store, rows)
         if terms_of(header[1]) != self._terms:
             raise LedgerError(f"{self.path} is no longer the ledger that was opened: open it again")
-        if len(rows) <= seen[0] or rows[seen[0]][2] != seen[2]:
+        if len(rows) <= last_seen[0] or rows[last_seen[0]][2] != last_seen[2]:
             raise LedgerError(
                 f"{self.path} lacks entries that were in it: an old copy was put back; put the newest one in its place"
             )
@@ -296,27 +296,27 @@ class Ledger:
         """Keep the last row that was seen; a thread that comes late with an earlier one changes
         nothing.
         """
-        if last[0] > self._seen[0]:
-            self._seen = last
+        if last[0] > self._last_seen[0]:
+            self._last_seen = last
 
     def _count(self, entries: Sequence[Entry]) -> Count:
         return Count(self.total, self._terms.orders, tuple(entry.events for entry in entries))
 
-    def _judge(self, booked: Sequence[Entry], entry: Entry, within: Allowance | None) -> None:
+    def _judge(self, entries: Sequence[Entry], entry: Entry, within: Allowance | None) -> None:
         """Refuse what was booked before, what the allowance and what the total does not pay for."""
-        if entry.request and any(entry.request == other.request for other in booked):
+        if entry.request and any(entry.request == other.request for other in entries):
             raise _RefusedError(lambda: _REPEATED)
         if within is not None:
-            own = [other for other in booked if other.by == entry.by]
+            own = [other for other in entries if other.by == entry.by]
             if self.added_up([*own, entry]) > _amount(within) * (1 + accountant.ROUNDING):
                 raise _RefusedError(lambda: self._beyond(own, entry, within))
-        if not self._count([*booked, entry]).paid():
-            raise _RefusedError(lambda: self._too_much(booked, entry))
+        if not self._count([*entries, entry]).paid():
+            raise _RefusedError(lambda: self._too_much(entries, entry))
 
-    def _refusal(self, booked: Sequence[Entry], entry: Entry, within: Allowance | None) -> str:
+    def _refusal(self, entries: Sequence[Entry], entry: Entry, within: Allowance | None) -> str:
         """Return why an entry would be refused; empty where it would not."""
         try:
-            self._judge(booked, entry, within)
+            self._judge(entries, entry, within)
         except _RefusedError as refusal:
             return refusal.why()
         return ""
@@ -353,15 +353,15 @@ class Ledger:
             return " (it protects all rows of a unit and the fit one row)"
         return " (it protects one row and the fit all rows of a unit)"
 
-    def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
+    def _too_much(self, entries: Sequence[Entry], entry: Entry) -> str:
         """Return why the total does not pay for the entry."""
-        if self._count([*booked, entry]).late:
+        if self._count([*entries, entry]).late:
             return (
                 "levels come first: how much of an (epsilon, delta) total's delta they take is fixed by its first "
                 "entry, and this ledger has one; learn ranges alone, and state the levels in the schema"
             )
         limit = accountant.limit(self.total)
-        largest = rounded_down(self._count(booked).largest(), 6)
+        largest = rounded_down(self._count(entries).largest(), 6)
         needed = accountant.spent(self.total, entry.events)
         there = (
             f"the ledger has {accountant.measure(self.total)} = {largest:.6g} left of {limit:.6g}"

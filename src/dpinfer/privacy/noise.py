@@ -1,9 +1,11 @@
 """The only privacy randomness: noise rounded to whole numbers, exactly, from fair bits.
 
-A sum on the grid plus round(noise) is round(sum + noise): post-processing of the mechanism with
-real noise.  Floats decide a draw only where their enclosure of the real number leaves one integer;
-balls and more bits decide the rest.  How many words are drawn depends on the size alone, how many
-more bits on the bits alone: there is no data here.
+Noise that is added in floats has gaps that give the exact sum away (Mironov, 2012). Here a sum on a grid plus
+round(noise) is round(sum + noise): post-processing of the mechanism with real noise. So the costs are those
+of the continuous laws, and no analysis of discrete ones (Canonne, Kamath and Steinke, 2020) is needed. Floats
+decide a draw only where their enclosure of the real number leaves one integer; balls and more bits decide the
+rest. How many words are drawn depends on the size alone, how many more bits on the bits alone: there is no
+data here.
 
 The law is exact if the bits are fair, python-flint's balls enclose, and floats give ndtri on
 [2⁻⁴⁸, 1/2] and log on [2⁻⁴⁸, 1] within 2⁻³⁷ (2⁻⁴⁸ is measured).
@@ -33,7 +35,7 @@ LARGEST = 2.0**60
 """The largest scale; the smallest is its inverse."""
 
 _TRUSTED = 2.0**-48  # the smallest probability of which floats say anything
-_MARGIN = 2.0**-36  # what floats may be off: see _around
+_MARGIN = 2.0**-36  # a bound of the error of floats: see _around
 
 
 class Bits(Protocol):
@@ -133,7 +135,7 @@ def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Int
     ratio = _ratio(scale)
     if m < 1:
         raise InputError(f"a vector of noise has one coordinate or more, not {m}")
-    number = (m + 1) // 2  # of exponentials; a squared normal joins them where m is even
+    number = (m + 1) // 2  # number of exponentials; a squared normal joins them where m is even
     words = bits.words(number + 1 - m % 2 + m)
     exponentials = words[:number]
     squared = words[number:-m]

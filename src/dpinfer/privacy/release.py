@@ -42,8 +42,10 @@ from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 MASK = 1e-3
 """The part of a share that hides how far a float minimum is from the real one."""
 
-_NDTRI = 2.0**-37  # what floats may be off in a normal quantile: see `dpinfer.privacy.noise`
-_FAINT = 1e-6  # of a bound: noise that would show nowhere
+_NDTRI = (
+    2.0**-37
+)  # a bound of the error of floats in a normal quantile: see `dpinfer.privacy.noise`
+_FAINT = 1e-6  # share of a bound: noise that would show nowhere
 _NOISE = {PureDP: "spherical Laplace noise", ZCDP: "Gaussian noise", NoPrivacy: "no noise"}
 
 
@@ -200,6 +202,9 @@ class ShownLevels:
     @property
     def threshold(self) -> float:
         """The number that a noisy count must exceed.
+
+        Which levels occur is private: one is shown only where its noisy count clears a threshold
+        (Korolova, Kenthapadi, Mishra and Ntoulas, 2009).
 
         Guarantee [rare_levels]: a level of one unit exceeds it with chance at most δ; so all that
         is shown is δ-nearly a Gaussian release of the share (docs/method.md, section 9).
@@ -368,10 +373,10 @@ def _require_bound(bound: object) -> None:
         )
 
 
-def _require_within(booked: float, bound: float, step: str) -> None:
-    if not bound <= booked:
+def _require_within(limit: float, bound: float, step: str) -> None:
+    if not bound <= limit:
         raise PrivacyError(
-            f"the step {step!r} was booked with the bound {booked:.6g}, and its release may move by "
+            f"the step {step!r} was booked with the bound {limit:.6g}, and its release may move by "
             f"{bound:.6g}: nothing was released"
         )
 

@@ -72,7 +72,7 @@ class MissingEntryError(Exception):
 
 
 class Store(Protocol):
-    """Where a chain lives."""
+    """The storage of a chain."""
 
     @property
     def path(self) -> Path | None:
@@ -105,9 +105,9 @@ def chain_fault(rows: list[Row]) -> str:
     if not rows:
         return "the header is missing"
     previous = None
-    for place, row in enumerate(rows):
-        name = f"entry {place}" if place else "the header"
-        if row[0] != place:
+    for number, row in enumerate(rows):
+        name = f"entry {number}" if number else "the header"
+        if row[0] != number:
             return f"{name} is missing"
         if row != link(previous, row[1]):
             return f"{name} was changed"
@@ -335,9 +335,9 @@ def keep_sidecar_files(path: Path) -> None:
     if path.parent.stat().st_mode & stat.S_IWGRP or not facts.st_mode & stat.S_IWGRP:
         return
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    for place in sidecar_files(path):
+    for sidecar in sidecar_files(path):
         with suppress(FileExistsError, PermissionError):
-            handle = os.open(place, flags, 0o600)
+            handle = os.open(sidecar, flags, 0o600)
             try:
                 if os.geteuid() == 0:
                     os.fchown(handle, facts.st_uid, facts.st_gid)

@@ -59,7 +59,7 @@ class Raw:
 
 
 class Encoder(Protocol):
-    """From records to the rows of a source; public, so that it may travel."""
+    """An encoding of records as rows of a source; public, so that it may travel."""
 
     @property
     def unit(self) -> Unit:
@@ -79,7 +79,7 @@ class Encoder(Protocol):
 @dataclass(frozen=True, repr=False)
 class ColumnEncoding:
     """Rows of a description, which are read as they are: 1, and then the columns, each on its own; the
-    label is the place of the group, NaN where there is none.
+    label is the code of the group, NaN where there is none.
     """
 
     columns: int
@@ -104,7 +104,7 @@ class ColumnEncoding:
 
 @dataclass(frozen=True, repr=False)
 class Encoding:
-    """From records to bounded rows; public, so that it may travel."""
+    """An encoding of records as bounded rows; public, so that it may travel."""
 
     design: Design
     kind: str
@@ -183,7 +183,7 @@ def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
     return Encoded(n, encoding, read)
 
 
-_BLOCKS = 64  # of more of them a sample is taken
+_BLOCKS = 64  # a source with more blocks is sampled
 
 
 @dataclass(frozen=True, repr=False)
@@ -218,7 +218,7 @@ class Changed:
 @dataclass(frozen=True, repr=False)
 class Mapped(Changed):
     """A source whose rows are mapped by a released matrix; ``error`` is how far a term of what is
-    summed may be off where a row has another place, without an end where the sum jumps.
+    summed may be off where a row has another position, infinite where the sum jumps.
     """
 
     matrix: Array

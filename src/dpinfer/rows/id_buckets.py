@@ -30,7 +30,9 @@ from dpinfer.rows.encoded import Encoder, Raw
 from dpinfer.rows.source import Blocks, Piece, Rows
 
 _FILES = 500  # files that are open at once
-_COPIES = 16  # of a row in memory, for all workers together, while a part is sorted by its ids
+_COPIES = (
+    16  # copies of a row in memory, for all workers together, while a part is sorted by its ids
+)
 
 
 def number_of_parts(rows: int, width: int, memory: float) -> int:

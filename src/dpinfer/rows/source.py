@@ -1,4 +1,4 @@
-"""Where bounded rows are; a backend is one method: the total of a function over blocks of rows.
+"""Sources of bounded rows; a backend is one method: the total of a function over blocks of rows.
 
 Blocks are cut by the number of the record and have the same layout wherever the rows come from, so
 that sources with the same rows in the same order have the same totals, to the bit.
@@ -142,7 +142,7 @@ UNIT_TOTAL = 1 - 2.0**-20
 """The weights of a unit's rows add up to this at most: the float sum errs by less than what is missing to 1."""
 _RUN = 2**28  # rows of a unit whose weights are added one after the other
 _HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
-_MIN_WEIGHT = 2.0**-500  # of a row: by less nothing can be divided safely
+_MIN_WEIGHT = 2.0**-500  # of a row: division by less is not safe
 
 
 @np.errstate(all="ignore")  # a warning would tell of a value

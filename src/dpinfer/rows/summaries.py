@@ -144,7 +144,7 @@ def summarize(
 
 @dataclass(frozen=True)
 class Portions:
-    """How records are divided: ``blocks`` blocks of B records are a portion, and ``portions`` portions
+    """The division of records: ``blocks`` blocks of B records are a portion, and ``portions`` portions
     are read at once.
     """
 
@@ -298,7 +298,7 @@ class LevelSummary:
 
 @dataclass(frozen=True)
 class _NumberScale:
-    """What is public about one column of numbers; see `Numbers`."""
+    """The public facts about one column of numbers; see `Numbers`."""
 
     low: float
     high: float

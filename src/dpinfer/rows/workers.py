@@ -27,11 +27,11 @@ from dpinfer.errors import InputError
 T = TypeVar("T")
 R = TypeVar("R")
 Watch = Callable[[str, float], None]
-"""Told the step of a fit and which part of a pass is done."""
+"""A function of the step of a fit and of the share of a pass that is done."""
 
 _MEMORY = 256  # megabytes by default
 _AHEAD = 2  # tasks per thread that wait or are done, at most
-_MARKS = 20  # of a pass, at which whoever watches is told
+_MARKS = 20  # reports in a pass
 
 _pool: ContextVar["_Pool | None"] = ContextVar("pool", default=None)
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)

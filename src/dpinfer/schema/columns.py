@@ -1,4 +1,4 @@
-"""What is public about one column: its type, its bounds or levels, its entry in a file.
+"""The public description of one column: its type, its bounds or levels, its entry in a file.
 
 Two texts are the same level if they differ only in white space around them and in how accents are
 stored (`tidy`); with ``spelling = "any"`` also if they differ in case or in runs of white space
@@ -19,7 +19,7 @@ from dpinfer.schema import dates
 Level = str | int | bool
 
 TODO = "?"
-"""What a draft holds where a person has to decide."""
+"""The text of a draft where a person has to decide."""
 
 _TEXTS = ("description", "source", "learned")
 _KEYS_OF_ALL = {"type", "missing", "typical", *_TEXTS}
@@ -39,9 +39,9 @@ _ORDER = (
 _ANY = "any"  # spelling
 MISSING_LEVEL = "missing"
 """The level of cells that hold none, where a category has it."""
-_OWN_LEVEL = "level"  # what `missing` says for it
+_OWN_LEVEL = "level"  # the rule of `missing` for it
 MISSING_RULES = ("drop", _OWN_LEVEL)
-"""What `missing` may say instead of a substitute."""
+"""Rules that `missing` may name instead of a substitute."""
 _REMEDIES = {
     "low": "add a public lower bound",
     "high": "add a public upper bound",
@@ -205,7 +205,7 @@ class Category:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is explained: two public levels, the second one counted as +1, or a number with public
+    """An outcome: two public levels, the second one counted as +1, or a number with public
     bounds.
 
     A numeric outcome has ``low`` and ``high`` and no levels.
@@ -277,7 +277,7 @@ class Ids:
 
 
 Wanted = Column | Ids
-"""What is read of a table."""
+"""Columns that are read of a table."""
 
 
 def in_reach(low: float, high: float) -> bool:

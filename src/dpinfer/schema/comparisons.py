@@ -150,10 +150,10 @@ def _edits_of(item: _Item) -> Iterator[tuple[int, int, bool]]:
 
 def _ambiguous(term: tuple[_Item, ...], first: int, last: int) -> str:
     text = " ".join(item.text for item in term[first:last])
-    beside = [item.text for item in (*term[max(first - 1, 0) : first], *term[last : last + 1])]
-    for sign in _LOGIC.intersection(beside):
+    adjacent = [item.text for item in (*term[max(first - 1, 0) : first], *term[last : last + 1])]
+    for sign in _LOGIC.intersection(adjacent):
         return f"the comparison {text} stands beside {sign}: put it in brackets, as in (age >= 65 and smoker)"
     return (
-        f"the comparison {text} stands beside {beside[0]}, which could mean two things: write ({text}) for the "
+        f"the comparison {text} stands beside {adjacent[0]}, which could mean two things: write ({text}) for the "
         "comparison alone, or I(a / b > 2) where arithmetic is compared"
     )

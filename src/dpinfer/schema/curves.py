@@ -9,7 +9,7 @@ from dpinfer.numerics import splines
 from dpinfer.schema.terms import Curve, Expression, apply, constant
 
 EXAMPLES = {"ns": "ns({}, 30, 50, 70)", "bs": "bs({}, 30, 50, 70)", "poly": "poly({}, 3)"}
-"""How each curve of a column is written."""
+"""An example of each curve of a column, as a formula has it."""
 _OPTIONS = {"ns": ("low", "high"), "bs": ("degree", "low", "high"), "poly": ("degree", "centre")}
 _WITH_OPTIONS = {
     "ns": "ns(x, 30, 50, 70, low=20, high=80)",
@@ -17,7 +17,9 @@ _WITH_OPTIONS = {
     "poly": "poly(x, 3, centre=50)",
 }
 _MAX_KNOTS = 50
-_CLOSEST = 1e-12  # of the distance of the ends: closer knots would be lost in roundings
+_CLOSEST = (
+    1e-12  # smallest gap over the distance of the ends: closer knots would be lost in roundings
+)
 _MAX_DEGREE = 3
 _MAX_POWER = 9
 

@@ -1,4 +1,4 @@
-"""From columns in original units to rows in the unit ball by a fixed public scaling, and back.
+"""The design: columns in original units become rows in the unit ball by a fixed public scaling.
 
 A numeric block is mapped to [-1, 1] by its range.  The columns of a block with factors, of which at
 most one is not 0, are divided by their largest absolute value.  So each block has norm at most 1,
@@ -37,12 +37,12 @@ from dpinfer.schema.unit import ROW, Unit
 
 INTERCEPT = "(Intercept)"
 COUNT = "count"
-"""What a loss is a function of where the logarithm of a mean is explained."""
+"""The kind of a loss of counts, where the logarithm of a mean is explained."""
 _NO_OFFSET = (
     "an offset is for counts and rates (PoissonRegression); for a number write I(y - x) on the left of ~, and for an "
     "outcome with two levels take x as a term, whose coefficient is then estimated and not held at 1"
 )
-_LONGEST = 1000  # of a product of columns: its parts would be more terms than a formula has
+_LONGEST = 1000  # factors of a product of columns: its parts would be more terms than a formula has
 _CACHED = 2**16  # numbers in a tile: as many as in a block
 
 _Levels = frozenset[tuple[str, object]]
@@ -115,7 +115,7 @@ class CountScale(OutcomeScale):
 
 
 UNSCALED = OutcomeScale()
-"""Of labels, and of outcomes that are scaled already."""
+"""The scale of labels, and of outcomes that are scaled already."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +405,7 @@ def _tiles(design: Design) -> _Tiles:
 
 @dataclass(frozen=True)
 class _Scaling:
-    """How the columns of one block are encoded: (value - middle)/half, with values in [low, high].
+    """The encoding of the columns of one block: (value - middle)/half, with values in [low, high].
 
     ``dummy`` says that they are 0 or 1.
     """

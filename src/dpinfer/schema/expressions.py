@@ -42,7 +42,7 @@ from dpinfer.schema.terms import (
 )
 
 MAX_CHARACTERS = 5000
-"""Of a formula, and of an expression in a schema."""
+"""Characters that a formula, or an expression in a schema, has at most."""
 TOO_DEEP = "the formula cannot be read, since it is nested too deeply: write shorter terms"
 OFFSET_ALONE = "an offset is a term of its own, once in a formula: y ~ a + b + offset(log(years))"
 
@@ -108,7 +108,7 @@ def require_readable(text: str) -> None:
 
 
 class Names:
-    """What names stand for: a column as ``read`` takes it, or the expression that a derived column
+    """The meaning of names: a column as ``read`` takes it, or the expression that a derived column
     is.
 
     A derived column may name those above it.
@@ -448,12 +448,12 @@ class Walk:
             return self._day(node.value, self._number(other))
         return self._number(node)
 
-    def _day(self, text: str, beside: Expression) -> Expression:
+    def _day(self, text: str, column: Expression) -> Expression:
         """Return a date of the formula as a number of days, beside a column of dates."""
-        first = _first_day(beside)
+        first = _first_day(column)
         if first is None:
             raise self._refused(
-                f"{beside.text} is a number, and {short(text)} is a text: write a number without quotes"
+                f"{column.text} is a number, and {short(text)} is a text: write a number without quotes"
             )
         day = dates.day_of_text(text)
         if math.isnan(day):

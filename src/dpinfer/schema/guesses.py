@@ -25,13 +25,13 @@ _SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they wer
 # shares that miss 1 by less stay as they are, so that what was written reads back equal
 _EXACT = 1e-9
 _ROUNDED = 1.001  # factor by which a rounded deviation may exceed the largest there is
-_NEAREST = 1e-3  # of a range: how close to a bound a released mean may come, and to 0 a deviation
+_NEAREST = 1e-3  # share of a range that a released mean keeps from its bounds, and an sd from 0
 _DIGITS = 6  # decimals of a released share
 _RANGE_IN_SDS = 6.0  # standard deviations in a range, where nothing is known
 COUNT_MEAN = 1.0
 """The mean of a count where nothing is known: its public bound may be generous, and tells nothing."""
 COUNT_PART = 0.1
-"""Of the bound of a count: the most that this mean may be."""
+"""The largest such mean, as a share of the bound of a count."""
 OVERDISPERSION = 2.0
 """Where nothing is known a count has the variance μ + 2μ²: visits to a doctor in two surveys have 2.1
 and 3.1 in its place."""

@@ -1,4 +1,4 @@
-"""What is public about a table, written in TOML: columns, bounds, levels, the unit of privacy.
+"""The public description of a table, written in TOML: columns, bounds, levels, the unit of privacy.
 
     title = "Visits to a doctor"
     unit = "one person"
@@ -55,10 +55,10 @@ _FACTS = ("title", "source")
 _KEYS = ("title", "unit", "source", "weights", "columns")
 
 READ_NOTHING = "from the names and types of the columns; no value was read"
-"""What a draft says of itself."""
+"""The sentences at the head of a draft."""
 
 TYPES = ("number", "integer", "category", "outcome")
-"""Of columns that have something to learn; an outcome of which nothing is known has two levels."""
+"""Types of columns that have something to learn; an outcome of which nothing is known has two levels."""
 
 _RANGE = ("low", "high")
 _LEVELS = ("levels",)

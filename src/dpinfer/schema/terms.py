@@ -29,7 +29,7 @@ from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_
 from dpinfer.schema.operations import ANSWERS, OPERATIONS, STEPS, DomainError
 
 FARTHEST_OFFSET = 30.0
-"""How far an offset may be below its public bound: what is farther counts as there."""
+"""The largest distance of an offset from its public upper bound: one farther below is clipped."""
 
 ReadNumbers = Callable[[Number], Array]
 ReadCodes = Callable[[Number | Category], Indices]
@@ -39,7 +39,7 @@ _CODE = "code"  # the operation of a leaf whose value is the code of a cell
 
 @dataclass(frozen=True)
 class Curve:
-    """What several columns are the basis of: its ``name``, such as ns(age), as the formula has
+    """A curve, of which several columns are the basis: its ``name``, such as ns(age), as the formula has
     ``written`` it, and the ``reference``, a knot without a column, which the others are compared
     with.  A spline has a ``basis``, one function per column, and ``knots``, ends included.
     """
@@ -187,7 +187,7 @@ _REMEDIES = {
 }
 
 
-_MAX_FACTORS = 8  # of a term: it has 2 ** 8 columns or more
+_MAX_FACTORS = 8  # factors of a term: it has 2 ** 8 columns or more
 _MAX_COLUMNS = 5000  # each needs a row of every matrix
 _TOO_WIDE = (
     f"the formula has more than {_MAX_COLUMNS} columns, one per combination of levels: take interactions of fewer "
@@ -203,7 +203,7 @@ _Coding = tuple[frozenset[str], frozenset[str]]
 
 @dataclass(frozen=True)
 class Response:
-    """What a formula explains: an outcome with two levels, or a public function of columns: a
+    """The response of a formula: an outcome with two levels, or a public function of columns: a
     number with its range, or an answer, whose levels are false and true.
     """
 

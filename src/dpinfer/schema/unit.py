@@ -42,7 +42,7 @@ def _is_integer(value: Any, low: int, high: float) -> bool:
 
 @dataclass(frozen=True)
 class Unit:
-    """What is protected, in words, and what its rows count together: at most 1.
+    """The unit of privacy, with a total weight of its rows of at most 1.
 
     With a ``column`` of ids a unit has all rows with its id.  A row counts 1/max(rows, rows of its
     unit): with ``rows`` = 1 every unit counts alike, whatever its number of rows (the average

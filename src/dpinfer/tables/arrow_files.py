@@ -81,9 +81,9 @@ _OTHERS = {
     ".zip": ("packed", "unpack it; a CSV file may be packed by gzip, as .csv.gz"),
 }
 _SIGNS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"  # the name that writers give a folder of missing values
 _CELLS = 2**20  # decoded at once
-_PIECES = 4  # of a pass, decoded at once
+_PIECES = 4  # pieces of a pass that are decoded at once
 _BUFFER = 2**18  # bytes of a column that are read at once
 
 
@@ -232,17 +232,17 @@ class Opened:
         all_columns = len(names_of(columns)) == len(self.schema)
         decoded = _PIECES * size if all_columns else size
         left: list[pa.Table] = []
-        seen = 0
+        read = 0
         for table in self.tables(columns, decoded, alone=not all_columns):
-            seen += len(table)
-            if seen > rows:
+            read += len(table)
+            if read > rows:
                 break
             left.append(table)
             while (waiting := sum(map(len, left))) >= size:
                 joined = left[0] if len(left) == 1 else pa.concat_tables(left)
                 yield joined.slice(0, size)
                 left = [joined.slice(size)] if waiting > size else []
-        if seen != rows:
+        if read != rows:
             raise InputError(
                 "the files were changed while they were read: fit again when nobody writes to them"
             )

@@ -26,7 +26,7 @@ from dpinfer.numerics.arrays import Array
 _PREFIX = "dpinfer-"
 _UNFINISHED = ".part"
 _ENDED = ".ended"
-_NUMBERS = 5  # of a block in the layout: rows, columns, and the lengths of three arrays that may be missing
+_NUMBERS = 5  # integers of a block in the layout: rows, columns, and the lengths of three arrays that may be missing
 
 
 class GoneError(Exception):
@@ -35,7 +35,7 @@ class GoneError(Exception):
 
 @dataclass(frozen=True)
 class BlockFile:
-    """Where blocks were written, and which: five whole numbers for each."""
+    """The path of a file of blocks, and its layout: five integers for each block."""
 
     path: str
     layout: bytes

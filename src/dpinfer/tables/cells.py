@@ -48,7 +48,7 @@ Hashes = npt.NDArray[np.int64]
 Cells = npt.NDArray[Any] | nw.Series[Any]
 """An array where numpy has the type, else a column of a table."""
 Values: TypeAlias = "npt.NDArray[Any] | pa.Array"
-"""What the cells of a column are: an array, or different texts, bytes, dates or decimals of Arrow."""
+"""Different values of a column: an array, or different texts, bytes, dates or decimals of Arrow."""
 
 LONGEST = 200
 """Characters of a level; a longer text is no level, and neither is an empty one."""
@@ -65,7 +65,7 @@ _ARROW_TEXTS = ("string", "large_string")
 _ARROW_BYTES = ("binary", "large_binary", "fixed_size_binary")
 _ARROW_VIEWS = {"string_view": pa.large_string(), "binary_view": pa.large_binary()}
 _TIMES = {datetime.date, datetime.datetime}
-_SECONDS = 86_400  # of a day
+_SECONDS = 86_400  # seconds of a day
 _UNITS = {unit: 1000**k for k, unit in enumerate(("s", "ms", "us", "ns", "ps", "fs", "as"))}
 _PER_DAY = {"D": 1, "h": 24, "m": 1440} | {unit: _SECONDS * k for unit, k in _UNITS.items()}
 _FARTHEST = 100_000  # years, months or weeks from 1970
@@ -819,7 +819,7 @@ _KEYS: dict[type, Callable[[Any], Any]] = {
     datetime.datetime: _time_key,
     np.datetime64: _moment_key,
 }
-"""What is made of an id of each type; an object of another type is none."""
+"""The key of an id, by its type; an object of another type is no id."""
 
 
 def _in_order(numbers: npt.NDArray[Any]) -> Codes:

@@ -76,7 +76,7 @@ class Fault:
 
 @dataclass(frozen=True, repr=False)
 class Encode:
-    """From the tables of a partition to its blocks; public, so that it may travel."""
+    """The encoding of the tables of a partition as blocks; public, so that it may travel."""
 
     reader: Reader
 
@@ -108,7 +108,7 @@ def block_bytes(block: Block) -> int:
 
 @dataclass(frozen=True, repr=False)
 class Task:
-    """What a worker does with the blocks of a partition in a pass; ``among`` is the number of rows
+    """The task of a worker: to sum over the blocks of a partition; ``among`` is the number of rows
     of all partitions, at most.
     """
 

@@ -37,14 +37,14 @@ MARK = b"\xef\xbb\xbf"
 """The byte order mark that some programs write before UTF-8."""
 
 NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-"""What a cell must be to count as a number; there is one way to read it, so that none takes long."""
+"""The pattern of a cell that counts as a number; there is one way to read it, so that none takes long."""
 
 _BLOCK = 2**23  # bytes read at once, at most LONGEST
 _PIECE = 2**20  # bytes that one thread of Arrow's reader takes at once
 _FEW = 2**14  # bytes of a block with a broken line that is read line by line
 _LF, _COMMA, _QUOTE = b'\n,"'
 _CELL = re.compile(rb'"([^"]*(?:""[^"]*)*)"|([^",]*)')
-_BEFORE, _AFTER = b',\n"', b',\n"\r'  # what may stand beside a quote that opens or closes
+_BEFORE, _AFTER = b',\n"', b',\n"\r'  # bytes that may stand beside a quote that opens or closes
 _TRUE = ["true", "1", "1.0"]
 _FALSE = ["false", "0", "0.0"]
 
@@ -77,9 +77,9 @@ def tables(path: Path, columns: Sequence[Wanted]) -> Iterator[pa.Table]:
     """Yield the rows in order, with the given columns."""
     with _bytes(path) as file, ThreadPoolExecutor(1) as pool:
         header, blocks = _records(file)
-        places = {header.index(column.name): column for column in columns}
+        positions = {header.index(column.name): column for column in columns}
         for block, is_plain in _judged(blocks, pool):
-            yield from _tables(block, is_plain, len(header), places)
+            yield from _tables(block, is_plain, len(header), positions)
 
 
 def no_rows(columns: Sequence[Wanted]) -> pa.Table:
@@ -235,7 +235,7 @@ def _well_quoted(data: npt.NDArray[np.uint8]) -> bool:
 
 
 def _tables(
-    block: bytes, is_plain: bool, width: int, places: dict[int, Wanted]
+    block: bytes, is_plain: bool, width: int, positions: dict[int, Wanted]
 ) -> Iterator[pa.Table]:
     """Yield one row per line, with the given columns out of ``width``; missing values in broken
     lines.
@@ -245,29 +245,29 @@ def _tables(
     """
     cells = None
     if is_plain:
-        cells = _by_arrow(block, width, places)
+        cells = _by_arrow(block, width, positions)
     if cells is None:
         middle = block.find(b"\n", len(block) // 2) + 1
         if len(block) > _FEW and middle < len(block):
             for half in (block[:middle], block[middle:]):
-                yield from _tables(half, plain(half), width, places)
+                yield from _tables(half, plain(half), width, positions)
             return
-        cells = _record_by_record(block, width, places)
-    yield pa.table({column.name: _typed(cells[at], column) for at, column in places.items()})
+        cells = _record_by_record(block, width, positions)
+    yield pa.table({column.name: _typed(cells[at], column) for at, column in positions.items()})
 
 
 def _by_arrow(
-    block: bytes, width: int, places: dict[int, Wanted]
+    block: bytes, width: int, positions: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray] | None:
     """Return the columns of a block by Arrow's reader: numbers where all cells fit, else texts;
     None unless it is one row per line.
 
-    The names of the columns are their places, as the header may hold a name twice.  The reader
+    The names of the columns are their positions, as the header may hold a name twice.  The reader
     skips blank lines, so that their number tells of them.
     """
-    texts = {str(at): pa.string() for at in places}
+    texts = {str(at): pa.string() for at in positions}
     types = dict(texts)
-    for at, column in places.items():
+    for at, column in positions.items():
         if _is_numeric(column):
             types[str(at)] = pa.float64()
     if block.startswith(MARK):
@@ -286,7 +286,7 @@ def _by_arrow(
         except pa.ArrowException:
             continue
         if len(table) == _count_records(block) and all(map(_is_finite, table.columns)):
-            return {at: table[str(at)] for at in places}
+            return {at: table[str(at)] for at in positions}
     return None
 
 
@@ -296,18 +296,18 @@ def _is_finite(cells: pa.ChunkedArray) -> bool:
 
 
 def _record_by_record(
-    block: bytes, width: int, places: dict[int, Wanted]
+    block: bytes, width: int, positions: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray]:
     """Return the texts of columns by the rule; null in a line that is broken."""
-    missing: list[bytes | None] = [None] * len(places)
+    missing: list[bytes | None] = [None] * len(positions)
     rows = []
     for record in block.split(b"\n")[:-1]:
         cells = row(record, width)
-        rows.append(missing if cells is None else [cells[at] for at in places])
+        rows.append(missing if cells is None else [cells[at] for at in positions])
     columns = zip(*rows, strict=True)
     return {
         at: pa.chunked_array([pa.array(column, pa.string())])
-        for at, column in zip(places, columns, strict=True)
+        for at, column in zip(positions, columns, strict=True)
     }
 
 

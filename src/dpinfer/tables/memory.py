@@ -57,7 +57,7 @@ _TYPES_OF_LEVELS = {
     int: ("Null", "Int", "UInt", "Float"),
     bool: ("Null", "Boolean"),
 }
-"""How the names of the types of columns begin that may hold levels of each kind."""
+"""Prefixes of the types of columns that may hold levels of each kind."""
 _KINDS_OF_LEVELS = {str: "OUT", int: "Oiuf", bool: "Ob"}
 """The same of arrays, by numpy's letters."""
 
@@ -72,7 +72,7 @@ Pieces = Callable[[Sequence[Wanted], int], Iterator[Any]]
 
 
 class Reader(ABC):
-    """From some rows of a table to records; public, so that it may travel."""
+    """A reader of records from some rows of a table; public, so that it may travel."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Where a raw table is: one protocol, and the one place that asks what kind of table it is.
+"""Raw tables: one protocol, and the one place that asks what kind of table it is.
 
 | table | what is given | module |
 | --- | --- | --- |
