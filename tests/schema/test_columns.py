@@ -13,7 +13,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.schema.columns import column_of, did_you_mean
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cells import level_codes
+from dpinfer.tables.levels import level_codes
 from dpinfer.tables.memory import read_labels, read_terms
 from dpinfer.tables.table import table_of
 

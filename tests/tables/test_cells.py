@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.tables.cells import level_codes, numbers
+from dpinfer.tables.cells import numbers
+from dpinfer.tables.levels import level_codes
 from helpers.cells import ANY, CELL, COLUMNS, GOOD, LABEL, MODELS, ending, fit, objects, same
 from helpers.searches import examples
 

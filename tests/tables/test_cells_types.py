@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.tables.cells import identities, level_codes, numbers
+from dpinfer.tables.cells import numbers
+from dpinfer.tables.ids import identities
+from dpinfer.tables.levels import level_codes
 from helpers.cells import COLUMNS, GOOD, MODELS, ending, fit, same
 from helpers.searches import examples
 

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 import dpinfer as dp
 from dpinfer.adjacency import Adjacency
 from dpinfer.schema.columns import tidy
-from dpinfer.tables.cells import LONGEST, MARKS, match, tally
 from dpinfer.tables.data_check import peek, typed
+from dpinfer.tables.levels import LONGEST, MARKS, match, tally
 
 ACCENTS = "\u0301\u0323"  # in the wrong order
 SIZE = 2**22 - 100  # bytes; to sort so many accents takes minutes

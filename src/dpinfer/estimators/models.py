@@ -38,7 +38,9 @@ from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
 from dpinfer.schema.unit import AVERAGE, ROW, Unit, rows_of
-from dpinfer.tables.cells import identities, level_codes, numbers
+from dpinfer.tables.cells import numbers
+from dpinfer.tables.ids import identities
+from dpinfer.tables.levels import level_codes
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import read, table_of
 

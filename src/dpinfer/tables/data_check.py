@@ -21,7 +21,8 @@ from dpinfer.schema.dates import day_of_text
 from dpinfer.schema.terms import ModelTerms, Response, explained, of_column
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
-from dpinfer.tables.cells import match, objects
+from dpinfer.tables.cells import objects
+from dpinfer.tables.levels import match
 from dpinfer.tables.memory import identities_of, read_labels, read_terms, values_of
 from dpinfer.tables.table import table_of
 

@@ -37,20 +37,10 @@ from dpinfer.schema.columns import (
 from dpinfer.schema.dates import day_of_text
 from dpinfer.schema.terms import Expression, ModelTerms, Part, ReadCodes, ReadNumbers, Response
 from dpinfer.schema.unit import Unit
-from dpinfer.tables.cells import (
-    Cells,
-    Codes,
-    cells_of,
-    kind_of,
-    match,
-    numbers,
-    tally,
-    to_days,
-    to_ids,
-    to_level_codes,
-    to_numbers,
-    type_of,
-)
+from dpinfer.tables.cells import Cells, Codes, cells_of, kind_of, numbers, to_numbers, type_of
+from dpinfer.tables.days import to_days
+from dpinfer.tables.ids import to_ids
+from dpinfer.tables.levels import match, tally, to_level_codes
 
 _TYPES_OF_LEVELS = {
     str: ("Null", "String", "Categorical", "Enum"),

@@ -9,7 +9,6 @@ from dpinfer.errors import missing
 from dpinfer.mechanisms.sums import Sum
 from dpinfer.rows import workers
 from dpinfer.schema.columns import Wanted
-from dpinfer.tables.cells import hashes
 from dpinfer.tables.cluster import (
     ClusterTable,
     Encode,
@@ -22,6 +21,7 @@ from dpinfer.tables.cluster import (
     mute,
     refusal,
 )
+from dpinfer.tables.ids import hashes
 from dpinfer.tables.memory import InMemory, Reader
 
 try:
