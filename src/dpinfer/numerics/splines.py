@@ -44,7 +44,7 @@ class Spline:
     slopes: tuple[float, float]
     exponent: int
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def values(self, x: Array) -> Array:
         """Return its values; NaN stays NaN."""
         return self._values(np.ldexp(x, -self.exponent))
@@ -83,7 +83,7 @@ class Power:
     centre: float
     exponent: int
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def values(self, x: Array) -> Array:
         """Return its values; NaN stays NaN."""
         return np.asarray(np.power(x - self.centre, self.exponent))

@@ -73,7 +73,7 @@ _SPARE = 1e-8  # share of the largest fit's ε that is kept for rounding
 _GRID = 4000  # steps of the privacy loss per release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
-_TAIL = 9.0  # deviations of a privacy loss that are kept; what is beyond counts as infinite
+_TAIL = 9.0  # standard deviations of a privacy loss that are kept; a larger loss counts as infinite
 
 
 def limit(total: Total) -> float:

@@ -37,7 +37,7 @@ class Cell:
         return arb((2 * self.number + 1, -self.known - 1), (1, -self.known - 1))
 
 
-# python-flint has one precision for all threads.  Balls enclose at any precision, so nobody's
+# python-flint has one precision for all threads.  Balls enclose at any precision, so no other thread's
 # change of it can make a draw wrong; the lock keeps our threads from restoring each other's.  A
 # fork waits for it: no child inherits it shut.
 _PRECISION = threading.RLock()

@@ -51,7 +51,7 @@ class Preview:
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a ledger is whole; ``fault`` says what is broken, where, and what to do."""
+    """Whether a ledger is intact; ``fault`` says what is broken, where, and what to do."""
 
     ok: bool
     entries: int
@@ -266,7 +266,7 @@ class Ledger:
         return self.read()[1].rules()
 
     def verify(self) -> Verification:
-        """Whether the ledger is whole: the file, the header, every entry and their order."""
+        """Return whether the ledger is intact: the file, the header, every entry and their order."""
         try:
             damage = self._store.damage()
             if damage:
@@ -279,7 +279,7 @@ class Ledger:
         return Verification(True, len(entries), rows[-1][2])
 
     def _entries(self, rows: list[Row], last_seen: Row) -> tuple[Entry, ...]:
-        """Return the entries of a chain that is whole, has the terms it was opened with, and lacks
+        """Return the entries of a chain that is intact, has the terms it was opened with, and lacks
         nothing seen before.
         """
         header, *others = _unbroken(self._store, rows)

@@ -84,7 +84,7 @@ class Store(Protocol):
         ...
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:
-        """Add the text that ``write`` makes of the rows so far; nobody else writes in between."""
+        """Add the text that ``write`` makes of the rows so far; no other process writes in between."""
         ...
 
     def damage(self) -> str:
@@ -101,7 +101,7 @@ def link(previous: Row | None, body: str) -> Row:
 
 
 def chain_fault(rows: list[Row]) -> str:
-    """Return where a chain is broken and how; empty if it is whole."""
+    """Return where a chain is broken and how; empty if it is intact."""
     if not rows:
         return "the header is missing"
     previous = None
@@ -313,8 +313,9 @@ def _begun(path: Path, begin: str, new: bool, patience: float) -> sqlite3.Connec
 
 
 def _empty_log(connection: sqlite3.Connection) -> None:
-    """Take all that was committed into the file itself, if nobody reads: whoever puts a copy in its
-    place finds nothing beside it that would be read with the copy.
+    """Move all that was committed into the file itself, unless it is being read.
+
+    A copy that is put in its place must not be read with an old log.
     """
     with suppress(sqlite3.Error):  # it is committed, whatever becomes of this
         connection.execute("PRAGMA busy_timeout = 0")

@@ -241,7 +241,7 @@ class Mapped(Changed):
 
 @dataclass(frozen=True, repr=False)
 class OutcomesOnly(Changed):
-    """A source of outcomes, with the first column alone: it tells which rows are zero rows."""
+    """A source of outcomes, with the first column alone: it shows which rows are zero rows."""
 
     @property
     def dim(self) -> int:
@@ -319,7 +319,7 @@ def sample(source: Source) -> Callable[[OfBlock], Array] | None:
         return None
 
     def total(of_block: OfBlock) -> Array:
-        with np.errstate(all="ignore"):  # a warning would tell of a value
+        with np.errstate(all="ignore"):  # a warning would reveal a value
             first = (next(next(piece.blocks()).apart()) for piece in source.pieces())
             return blocks / len(layout) * Sum.of(map(of_block, first)).value
 

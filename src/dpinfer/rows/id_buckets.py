@@ -1,8 +1,8 @@
 """Rows of units that are larger than memory, sorted by their ids into temporary files.
 
-Rows with the same id go to the same file, wherever they stood.  Each file holds whole units and is
+Rows with the same id go to the same file, wherever they stood.  Each file holds complete units and is
 small enough for memory, so it is read as any other table.  The files are in a folder of their own,
-which nobody else may enter, and are gone when the source is.
+which no other user may enter, and are gone when the source is.
 """
 
 import os

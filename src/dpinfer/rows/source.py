@@ -141,11 +141,11 @@ def _reserve(file: int, size: int) -> None:
 UNIT_TOTAL = 1 - 2.0**-20
 """The weights of a unit's rows add up to this at most: the float sum errs by less than what is missing to 1."""
 _RUN = 2**28  # rows of a unit whose weights are added one after the other
-_HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
+_HEAVIEST = 1e100  # times the bound of weights: larger totals are not distinguished
 _MIN_WEIGHT = 2.0**-500  # of a row: division by less is not safe
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def counted(
     block: Block, max_total: float, units: Indices | None = None, weights: Array | None = None
 ) -> Block:
@@ -282,7 +282,7 @@ class Blocks(ABC):
         size = self.size
 
         def sum_of_piece(piece: Piece) -> tuple[int, Sum]:
-            with np.errstate(all="ignore"):  # a warning would tell of a value
+            with np.errstate(all="ignore"):  # a warning would reveal a value
                 blocks = (replace(block, among=size) for block in piece.blocks())
                 parts = (part for block in blocks for part in block.parts(of_block))
                 return piece.start, Sum.of(parts)
@@ -519,7 +519,7 @@ def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY
 
     def copy(piece: Piece) -> _Copied:
         copied = _Copied([piece.start], [])
-        with np.errstate(all="ignore"):  # a warning would tell of a value
+        with np.errstate(all="ignore"):  # a warning would reveal a value
             changed = map(change, piece.blocks())
             for block in itertools.chain.from_iterable(map(Block.apart, changed)):
                 first = copied.ends[-1]
@@ -543,7 +543,7 @@ def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY
                 storage.write(starts[units : units + len(part)], part)
                 units += len(part)
         progress.update(1.0)
-    block = Block(  # blocks of one source are alike: what the last piece has, all of them have
+    block = Block(  # all pieces of a source have the same arrays as the last one
         rows,
         labels,
         weights if copied.weighted else 1.0,

@@ -210,7 +210,7 @@ class _ColumnPass:
         levels = self._level_summaries(task)
         numbers = self._number_summaries(task)
         portions = self.portions if numbers else self.of_levels
-        with np.errstate(all="ignore"):  # a warning would tell of a value
+        with np.errstate(all="ignore"):  # a warning would reveal a value
             for some in task.read(portions.at_once):
                 groups = self._groups_of(some)
                 if _ALL in levels:

@@ -115,7 +115,7 @@ def scratch() -> str:
 
 
 def is_memory(folder: str) -> bool:
-    """Whether what is written to a folder stays in memory; False where the system does not tell."""
+    """Whether what is written to a folder stays in memory; False where that is unknown."""
     device = os.stat(folder).st_dev
     try:
         text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
@@ -293,8 +293,7 @@ def _controller() -> Any:
 def progress(watch: Watch) -> Iterator[None]:
     """Tell ``watch`` inside the step of a fit and which part of a pass over the rows is done.
 
-    How many passes a search makes depends on the data: what is told is for the holder of the data
-    alone.
+    How many passes a search makes depends on the data: the reports are for the holder of the data alone.
     """
     token = _watch.set(watch)
     try:
@@ -314,9 +313,7 @@ def step(name: str) -> Iterator[None]:
 
 
 class Progress:
-    """One pass over the rows, for whoever watches: told at fixed marks, so that their number tells
-    nothing.
-    """
+    """One pass over the rows, reported at fixed marks, so that their number reveals nothing."""
 
     def __init__(self) -> None:
         self._watch = _watch.get()

@@ -23,6 +23,8 @@ _OPERAND = r"(?:[og]|e-o)"
 _COMPARED = re.compile(rf"{_OPERAND}(?:n?kg|n?i|c-?{_OPERAND})+")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
+_Edit = tuple[int, int, bool]  # start and end of what is Python, and whether it is put in braces
+
 
 @dataclass(frozen=True)
 class _Item:
@@ -39,7 +41,7 @@ def braced(formula: str) -> str:
     """Return the formula with braces around its comparisons, and Python's words for signs of logic in them."""
     items = _items(formula)
     signs = [item.text for item in items]
-    edits: list[tuple[int, int, bool]] = []
+    edits: list[_Edit] = []
     if "~" in signs:
         left = items[: signs.index("~")]
         items = items[signs.index("~") + 1 :]
@@ -48,9 +50,9 @@ def braced(formula: str) -> str:
         else:
             edits += _edits(left)
     edits += _edits(items)
-    for start, end, is_comparison in reversed(edits):
+    for start, end, in_braces in reversed(edits):
         python = python_of(formula[start:end])
-        if is_comparison:
+        if in_braces:
             python = f"{{{_QUOTED.sub(_without_brackets, python)}}}"
         formula = formula[:start] + python + formula[end:]
     return formula
@@ -113,8 +115,8 @@ def _role(item: _Item) -> str:  # noqa: PLR0911  (one per role)
     return "e" if re.fullmatch(r"[0-9.]+[eE]", item.text) else "o"
 
 
-def _edits(items: tuple[_Item, ...]) -> Iterator[tuple[int, int, bool]]:
-    """Yield where Python stands among the items: its start and end, and whether it is a comparison."""
+def _edits(items: tuple[_Item, ...]) -> Iterator[_Edit]:
+    """Yield the edits of one side of ~, or of one pair of brackets."""
     roles = _roles(items)
     ends = [
         i
@@ -134,7 +136,7 @@ def _edits(items: tuple[_Item, ...]) -> Iterator[tuple[int, int, bool]]:
         yield term[0].start, term[-1].end, True
 
 
-def _edits_of(item: _Item) -> Iterator[tuple[int, int, bool]]:
+def _edits_of(item: _Item) -> Iterator[_Edit]:
     """Yield the edits of a call, or of a pair of brackets, in which logic makes one expression."""
     if item.kind == "python":
         yield item.start, item.end, False
@@ -151,8 +153,9 @@ def _edits_of(item: _Item) -> Iterator[tuple[int, int, bool]]:
 def _ambiguous(term: tuple[_Item, ...], first: int, last: int) -> str:
     text = " ".join(item.text for item in term[first:last])
     adjacent = [item.text for item in (*term[max(first - 1, 0) : first], *term[last : last + 1])]
-    for sign in _LOGIC.intersection(adjacent):
-        return f"the comparison {text} stands beside {sign}: put it in brackets, as in (age >= 65 and smoker)"
+    for sign in adjacent:
+        if sign in _LOGIC:
+            return f"the comparison {text} stands beside {sign}: put it in brackets, as in (age >= 65 and smoker)"
     return (
         f"the comparison {text} stands beside {adjacent[0]}, which could mean two things: write ({text}) for the "
         "comparison alone, or I(a / b > 2) where arithmetic is compared"

@@ -69,7 +69,7 @@ class OutcomeScale:
             return cls((low + high) / 2, (high - low) / 2)
         return cls(0.0, max(abs(low), abs(high)))
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def bounded(self, y: Array) -> Array:
         """Return y~, not yet clipped."""
         return (y - self.centre) / self.half
@@ -311,7 +311,7 @@ class Design:
         """Whether there is one."""
         return INTERCEPT in self.names[:1]
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def rows(self, values: Array) -> Array:
         """Return bounded rows from columns in original units; a row with a NaN or an infinity
         becomes the zero row.

@@ -2,8 +2,8 @@
 
 The text is parsed as Python, and its tree is walked with a list of what is allowed: no code is run.
 An expression is a number, an answer (a comparison, or several joined by "and", "or", "not"), or a
-factor: C(...), cut(...), merge(...), month(...), weekday(...).  What people write and nobody reads
-is refused with a remedy.
+factor: C(...), cut(...), merge(...), month(...), weekday(...).  Functions and signs of other
+programs are refused with a remedy.
 """
 
 import ast
@@ -252,7 +252,7 @@ class Walk:
 
     def offset(self) -> Expression:
         """Return the argument of offset(...), a number; the logarithm of an exposure that may be 0
-        has an end below all the same: nobody with such an exposure counts.
+        has a lower end all the same: a record with such an exposure has weight 0.
         """
         call = self.tree
         if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:

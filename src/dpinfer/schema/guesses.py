@@ -1,4 +1,4 @@
-"""Public guesses of what a column is like: mean and deviation, or shares of levels.
+"""Public guesses of what a column is like: mean and standard deviation, or shares of levels.
 
 They serve forecasts, and what is said before a fit.  No released number depends on them, so they are
 no part of what a release is: they stand beside the columns of a schema, and outside its digest.
@@ -24,12 +24,12 @@ from dpinfer.schema.columns import (
 _SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they were rounded
 # shares that miss 1 by less stay as they are, so that what was written reads back equal
 _EXACT = 1e-9
-_ROUNDED = 1.001  # factor by which a rounded deviation may exceed the largest there is
+_ROUNDED = 1.001  # factor by which a rounded sd may exceed the largest there is
 _NEAREST = 1e-3  # share of a range that a released mean keeps from its bounds, and an sd from 0
 _DIGITS = 6  # decimals of a released share
 _RANGE_IN_SDS = 6.0  # standard deviations in a range, where nothing is known
 COUNT_MEAN = 1.0
-"""The mean of a count where nothing is known: its public bound may be generous, and tells nothing."""
+"""The mean of a count where nothing is known: its public bound may be generous, and is no guide."""
 COUNT_PART = 0.1
 """The largest such mean, as a share of the bound of a count."""
 OVERDISPERSION = 2.0
@@ -113,10 +113,10 @@ def level_text(level: Level) -> str:
 
 
 def spread_within(column: Column, mean: float, sd: float) -> dict[str, Any]:
-    """Return the guess nearest to a released mean and deviation that a schema takes; empty where
+    """Return the guess nearest to a released mean and sd that a schema takes; empty where
     there is none.
 
-    The mean is rounded to what a ten-thousandth of the range tells.
+    The mean is rounded to a ten-thousandth of the range.
     """
     if levels_of(column) and not _is_integer(column):
         return {}

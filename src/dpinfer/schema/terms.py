@@ -89,7 +89,7 @@ class Expression:
         """Whether a small step of its columns leaves it where it is."""
         return self.answers or self.operation in STEPS
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
         """Return its values; NaN stays NaN.
 
@@ -378,7 +378,7 @@ class TermBlock:
         for factor in self.factors:
             kept = self._kept(factor)
             size = len(factor.levels)
-            # one row per place; the last one is that of a cell which is no level
+            # one row per code; the last one is that of a cell without a level
             dummies = np.vstack([np.eye(size), np.full(size, np.nan)])[:, kept]
             row_codes = factor.codes(numbers, codes)
             products = columns[:, :, None] * dummies[row_codes][:, None, :]

@@ -1,4 +1,4 @@
-"""Blocks of a partition in a file of a worker: whole or not there, and read in every pass.
+"""Blocks of a partition in a file of a worker: complete or not there, and read in every pass.
 
 A file belongs to one fit, whose name its own begins with, and to one attempt to write one
 partition: the rest of its name is drawn.  So no file is ever written twice, and whoever knows its
@@ -92,7 +92,7 @@ def new_fit() -> str:
 
 
 def write(folder: str, fit: str, blocks: Iterable[Block]) -> BlockFile | None:
-    """Write the blocks to a file, which has its name when it is whole; None where the fit has
+    """Write the blocks to a file, which gets its name when it is complete; None where the fit has
     ended, where the folder cannot be written to, or where the disk has no room: as much must be
     left as is taken.
     """

@@ -172,7 +172,7 @@ def read_columns(
     """
     values = nw.to_native(values, pass_through=True)
     columns = None
-    if libraries.is_pandas_like_dataframe(values):  # by place: names may occur twice
+    if libraries.is_pandas_like_dataframe(values):  # by position: names may occur twice
         columns = [values.iloc[:, j] for j in range(values.shape[1])]
     elif libraries.is_polars_dataframe(values):
         columns = values.get_columns()
@@ -249,7 +249,7 @@ def _is_python_text(column: nw.Series[Any]) -> bool:
 # Numbers
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def to_numbers(cells: Cells, kinds: str = "fiub") -> Array | None:
     """Return the cells as floats, NaN where one is no number; None if their type is none of
     numbers.

@@ -134,9 +134,7 @@ class SumAndCount:
 
 
 def unplaced(block: Block) -> Block:
-    """Return a block whose rows have no place that they keep: where an engine puts one may depend
-    on the others.
-    """
+    """Return a block whose rows have no fixed position: where an engine puts one may depend on the others."""
     return replace(block, fixed=False)
 
 
@@ -147,7 +145,7 @@ def mute(act: Callable[[], T]) -> T | Fault:
     of its type.
     """
     try:
-        # a warning would tell of a value
+        # a warning would reveal a value
         with workers.one_thread(), workers.steady_heap(), np.errstate(all="ignore"):
             return act()
     except Exception as error:  # its text, and the frames that it went through, may hold values
@@ -185,7 +183,7 @@ def _by_an_interrupt(error: BaseException | None) -> bool:
 def refusal(fault: Fault) -> InputError:
     """Return the one error of a pass over a cluster."""
     return InputError(
-        f"the cluster could not read or sum its rows ({fault.name}; the rest is not told, as it may quote a value): "
+        f"the cluster could not read or sum its rows ({fault.name}; the message is withheld, as it may quote a value): "
         "check that each worker has this version of dpinfer, that each partition has the types of the whole table, "
         "and that the rows can be counted"
     )

@@ -263,7 +263,7 @@ def _by_arrow(
     None unless it is one row per line.
 
     The names of the columns are their positions, as the header may hold a name twice.  The reader
-    skips blank lines, so that their number tells of them.
+    skips blank lines, which shows in the number of rows.
     """
     texts = {str(at): pa.string() for at in positions}
     types = dict(texts)

@@ -22,7 +22,7 @@ _FIRST_SECOND = -62_135_596_800  # of the year 1
 _LAST_SECOND = 253_402_300_799  # of the year 9999
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def to_days(cells: Cells) -> Array | None:
     """Return dates, times and ISO texts as days since 1970-01-01, NaN where a cell is none; None if
     their type holds no date.
@@ -84,7 +84,7 @@ def _numpy_days(values: npt.NDArray[Any]) -> Array:
         days = near.astype("M8[D]").astype(np.float64)
     elif step == 1 and _PER_DAY[unit] < 2**63:
         days = np.floor_divide(counts, _PER_DAY[unit]).astype(np.float64)
-    else:  # of units that nobody has: to the precision of floats
+    else:  # rare units: to the precision of floats
         days = np.floor(counts.astype(np.float64) * (step / _PER_DAY[unit]))
     return np.where(np.isnat(values), np.nan, days)
 

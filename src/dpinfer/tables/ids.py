@@ -143,7 +143,7 @@ def _numpy_key(cell: np.generic) -> Any:
     return _float_key(value) if type(value) is float else value
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def _long_key(cell: np.longdouble) -> float | Fraction | None:
     """Return a fraction where a float has too few bits; it equals whatever has the same value."""
     near = float(cell)

@@ -155,7 +155,9 @@ class _LooseLevelIndex(_LevelIndex):
     def __init__(self, levels: Sequence[Level]) -> None:
         dict.__init__(self)
         self._levels = {spelling_key(str(level)): j for j, level in enumerate(levels)}
-        self._max_length = max(map(len, self._levels))  # a text is no longer than what it is alike
+        self._max_length = max(
+            map(len, self._levels)
+        )  # a text is no longer than the key of its level
 
     def __missing__(self, text: str) -> int:
         bare = " ".join(text.split())
@@ -180,7 +182,7 @@ def _tidy(text: str, max_length: int) -> str | None:
 
 def tally(cells: Cells, units: Codes | None, adjacency: Adjacency) -> LevelCounts:
     """Count how many units have each level of a column of text; ``units`` has one number per row,
-    below 0 where the id is missing: such a row is nobody's.
+    below 0 where the id is missing: such a row belongs to no unit.
 
     Without it every row is a unit.
 

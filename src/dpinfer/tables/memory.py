@@ -174,7 +174,7 @@ class ColumnReader(Reader):
             parts = (*parts, self.by)
         return list({column.name: column for part in parts for column in part.columns}.values())
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
         """Return 1 and the columns, and the code of the group: NaN where there is none."""
         readers = _readers(table)
@@ -240,7 +240,7 @@ def _plain_numbers(part: Part, native: Any) -> Array | None:
     return _arrow_numbers(native, column.name) if of_kind else None
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def _described(part: Part, numbers: ReadNumbers, codes: ReadCodes) -> Array | Codes:
     """Return codes of levels, the number of levels for anything else; or numbers within bounds, NaN
     for anything else.
@@ -395,14 +395,14 @@ def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadCodes]:
     return bounded, level_codes
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def _offset(offset: Expression, bounded: ReadNumbers, codes: ReadCodes) -> Array:
     """Return the offsets; a row whose exposure is 0 or less has none, and cannot be encoded."""
     values = offset.values(bounded, codes)
     return np.where(np.isfinite(values), values, np.nan)
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
     """Return -1 and +1 for the two levels or answers, or a function of columns clipped to their
     bounds; NaN for anything else.
@@ -423,7 +423,7 @@ def _tall(width: int, rows: int) -> Array:
     return np.empty((width, rows // 16 * 16 + 24))[:, :rows]
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
     """Return the values of a column, NaN where a value is not of its kind."""
     values = values_of(table, column)
@@ -452,7 +452,7 @@ def _bounded(values: Array, column: Number) -> Array:
 # What is learned of one column
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, integers: bool) -> Rows:
     """Return the numbers of a column as labels; a row without one, or with a fraction where they must
     be ``integers``, is the zero row.

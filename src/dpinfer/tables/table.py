@@ -143,16 +143,14 @@ def read_columns(
 
 def _require_proved(n: int, unit: Unit, counted: bool) -> None:
     """Refuse more records than noise is sized for, where their number is public.  Whether a private
-    one is larger is told without noise, so it is asked when the records are read, after booking.
+    one is larger would be an answer without noise, so it is asked when the records are read, after booking.
     """
     if counted or unit.many:
         require_record_limit(n, unit.largest)
 
 
 def number_of(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
-    """Return the public number of records or units; 0 for a private number of units, which nobody
-    asks for.
-    """
+    """Return the public number of records or units; 0 for a private number of units, which is not needed."""
     if not unit.many:
         return table.count(columns)
     if unit.number is not None:
