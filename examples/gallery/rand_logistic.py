@@ -63,7 +63,7 @@ ledger = dp.Ledger(total=dp.ApproxDP(2.0, 1e-6), unit=demo.schema.unit.name)
 budget = dp.ApproxDP(1.0, 1e-6)
 model = dp.LogisticRegression(demo.formula, schema=demo.schema, budget=budget, insecure_seed=1)
 seen = ledger.preview(model.entry(n=20_190))
-print(f"allowed: {seen.allowed}; left of epsilon = 2 after it: {seen.left:.2f}")
+print(f"accepted: {seen.accepted}; left of epsilon = 2 after it: {seen.left:.2f}")
 
 # %%
 result = model.fit(demo.table).result_

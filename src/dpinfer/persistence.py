@@ -1,4 +1,4 @@
-"""What is kept on disk: files that are whole or not there, and frozen values as JSON.
+"""Files on disk, which are complete or not there, and frozen values as JSON.
 
 Values become plain JSON objects and come back exactly: a float's shortest text reads back as the
 same float.  JSON has no infinities and no NaN: they are written as the texts "inf", "-inf" and

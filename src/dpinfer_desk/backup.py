@@ -67,7 +67,7 @@ def _copy(source: Path, target: Path) -> None:
     require_regular_file(source)
     try:
         with (
-            transaction(source, "BEGIN", what=source.name) as old,
+            transaction(source, "BEGIN", kind=source.name) as old,
             closing(sqlite3.connect(target)) as new,
         ):
             old.backup(new)

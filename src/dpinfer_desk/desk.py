@@ -361,7 +361,7 @@ class Desk:
 
     def export_ledger(self, name: str) -> str:
         """Return the ledger of a table as JSON lines with hashes, for an auditor."""
-        return self.table(name).ledger().lines()
+        return self.table(name).ledger().to_jsonl()
 
     def publish(self, name: str) -> None:
         """Publish a copy of the ledger of a table for the process with the network."""

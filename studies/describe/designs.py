@@ -132,7 +132,7 @@ def _gsoep(folder: Path, *, weighted: bool) -> Data:
             table["female"] == 1, 0.7, 1.3
         )
         table = table.drop(columns="id")
-        unit = Unit("one record", weights="weight", most_weight=3.0)
+        unit = Unit("one record", weights="weight", max_weight=3.0)
     return Data(table, _schema(table, ranges, unit), "female")
 
 

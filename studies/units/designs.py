@@ -20,7 +20,7 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.terms import ModelTerms, Response, of_column
 from dpinfer.schema.unit import Unit
 from dpinfer.simulate.population import Population
-from dpinfer.tables.cells import identities
+from dpinfer.tables.ids import identities
 from dpinfer.tables.table import read
 from studies.geometry.designs import factor
 

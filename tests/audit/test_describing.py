@@ -280,7 +280,7 @@ def people(n, seed=0):
 def schema_of(column="", *, weighted=False):
     unit = ROW
     if column or weighted:
-        unit = Unit("one person", column, weights="w" if weighted else "", most_weight=4.0)
+        unit = Unit("one person", column, weights="w" if weighted else "", max_weight=4.0)
     return Schema(SCHEMA, unit)
 
 

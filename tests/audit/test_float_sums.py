@@ -330,7 +330,7 @@ def test_a_record_has_the_same_numbers_at_every_place(d):
             )
             seen.append(np.concatenate(found))
         same[notion] = np.array_equal(seen[0][1:], seen[1])
-    assert all(same[notion] for notion in Neighbours if not notion.in_place)
+    assert all(same[notion] for notion in Neighbours if not notion.keeps_positions)
     assert (
         not same[Neighbours.REPLACE] or d < 33
     )  # where every other row keeps its place, it may count

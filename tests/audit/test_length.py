@@ -35,7 +35,7 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.noise import GRID_LARGEST
 from dpinfer.privacy.release import grid
-from dpinfer.rows.source import WHOLE_UNIT, Rows
+from dpinfer.rows.source import UNIT_TOTAL, Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.unit import Unit
@@ -158,14 +158,14 @@ def test_a_unit_of_many_runs_counts_at_most_one(monkeypatch, run):
         assert count <= 1
         total = weights[ids == unit].sum()
         if total > 2:
-            assert count >= Fraction(WHOLE_UNIT) * (1 - Fraction(2) ** -40)
+            assert count >= Fraction(UNIT_TOTAL) * (1 - Fraction(2) ** -40)
 
 
 def test_the_sums_of_one_run_of_a_unit_fit_what_is_missing_to_one():
     """A run of 2²⁸ rows, and 2¹² runs: their float sum errs by less than a whole unit lacks."""
     run = 2**28
     error = (run + MAX_RECORDS // run + 4) * UNIT
-    assert error < (1 - WHOLE_UNIT) / 8
+    assert error < (1 - UNIT_TOTAL) / 8
 
 
 # What is booked
@@ -207,8 +207,8 @@ def test_intervals_know_the_noise_that_is_booked(asked):
     for records in (10**6, 10**10):
         recipe = one.recipe(design, records)
         scales = recipe._scales()
-        assert scales.gradient == recipe.booked.of(ESTIMATE)[0].deviation
-        assert scales.crude == recipe.booked.of(CRUDE)[0].deviation
+        assert scales.gradient == recipe.booked.of(ESTIMATE)[0].noise_sd
+        assert scales.crude == recipe.booked.of(CRUDE)[0].noise_sd
         found[records] = scales.gradient
     assert found[10**10] / found[10**6] == pytest.approx(in_floats(1.0, 10**10), rel=1e-12)
 

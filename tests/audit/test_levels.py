@@ -14,7 +14,7 @@ from dpinfer.mechanisms.histograms import LevelCounts
 from dpinfer.mechanisms.privacy_cost import gaussian_delta
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import ShownLevels
-from dpinfer.tables.cells import tally
+from dpinfer.tables.levels import tally
 from helpers.support import gate_of
 
 NOTIONS = [Neighbours.REPLACE, Neighbours.ADD_REMOVE]

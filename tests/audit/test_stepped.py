@@ -194,7 +194,7 @@ def test_limits_of_winsorised_numbers_are_released_values_too(kind, code, monkey
 def played(kind, code, weighted, terms, monkeypatch):
     """The result of a fit, after its releases were played to other records."""
     column = "id" if code.units else ""
-    unit = Unit("one record", column, weights="w" if weighted else "", most_weight=2.0)
+    unit = Unit("one record", column, weights="w" if weighted else "", max_weight=2.0)
     steps = steps_of(kind, plan_of(kind, dp.ZCDP(0.5), code), terms, unit)
     n = 1500
     monkeypatch.setattr(recipe, "Gate", Recorder)
@@ -270,7 +270,7 @@ def test_every_release_of_counts_is_carried_out_as_it_is_booked(kind, code, monk
         assert one.bound == bound
         assert released.noise.scale >= bound / np.sqrt(2 * one.share.rho)
         assert released.noise.scale == pytest.approx(bound / np.sqrt(2 * one.share.rho), rel=1e-3)
-        assert one.deviation == pytest.approx(released.noise.scale, rel=1e-3)
+        assert one.noise_sd == pytest.approx(released.noise.scale, rel=1e-3)
     assert spent(dp.ApproxDP(1.0, 1e-6), booked) == pytest.approx(1.0, rel=1e-8)
     with pytest.raises(dp.LedgerError, match="epsilon = 0 left"):
         ledger.book(entry)

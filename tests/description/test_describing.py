@@ -143,7 +143,7 @@ def test_persons_count_alike_and_rows_by_their_weights():
     assert persons["age", None, "mean"] == pytest.approx(each.mean())
     assert persons["age", None, "records"] == pytest.approx(len(each))
     assert persons["age", None, "missing"] == pytest.approx(0, abs=1e-6)
-    weighted = estimates(described(table, Unit(weights="w", most_weight=3.0)))
+    weighted = estimates(described(table, Unit(weights="w", max_weight=3.0)))
     assert weighted["age", None, "mean"] == pytest.approx(
         np.average(table["age"], weights=table["w"])
     )
@@ -325,7 +325,7 @@ def test_the_page_shows_what_is_printed():
 
 def test_persons_and_weights_take_several_passes():
     """What a row counts is no whole number there: it cannot be kept as counts."""
-    units = {ROW: True, Unit("one person", "id"): False, Unit(weights="w", most_weight=3.0): False}
+    units = {ROW: True, Unit("one person", "id"): False, Unit(weights="w", max_weight=3.0): False}
     for unit, once in units.items():
         asked = describing(people(300), Schema(COLUMNS, unit), APPROX)
         assert isinstance(asked._read(asked.records.read()), SummarizedSource) == once

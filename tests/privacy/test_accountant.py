@@ -235,7 +235,7 @@ def test_a_fit_of_exactly_the_total_is_accepted(epsilon, shape, monkeypatch):
     for factor, accepted in ((1 + 1e-12, True), (1 - 1e-6, False)):
         ledger = dp.Ledger(dp.ApproxDP(epsilon, DELTA))
         entry = Entry("fit", "one record", (perturbed(scale * factor, 0.01, shape), gaussian(rho)))
-        assert ledger.preview(entry).allowed == accepted
+        assert ledger.preview(entry).accepted == accepted
         if accepted:
             ledger.book(entry)
             assert ledger.entries()[0].events == entry.events

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.linear import LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.mechanisms import privacy_cost
 from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, SmoothedQuantile
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.neighbours import Neighbours
 
 LOSSES = (Logistic(), HuberHinge(), Huber(0.3), SmoothedQuantile(0.5, 0.1))
 SHAPES = [
@@ -42,7 +42,7 @@ def _budget(rng, kind):
 
 def _size(rng):
     """Size one fit, of any kind."""
-    notion = list(Neighbours)[rng.integers(4)]
+    notion = list(Adjacency)[rng.integers(4)]
     if rng.random() < 0.3:
         budget = _budget(rng, str(rng.choice(["zcdp", "approx"])))
         kind = (LinearPlan, GeometryPlan)[rng.integers(2)]

@@ -106,7 +106,7 @@ def test_more_than_what_is_left_may_be_spent():
     largest = ledger.largest_fit()
     assert 1.6 < largest < 1.7
     preview = ledger.preview(booked(dp.LinearPlan(dp.ApproxDP(1.5, 1e-6)).releases().all))
-    assert preview.allowed
+    assert preview.accepted
     assert 0.6 < preview.largest < 0.7
     refusal = r"= 1\.66\d* left of 2 at delta = 1e-06 for a next fit, and this fit needs 1\.8"
     with pytest.raises(dp.LedgerError, match=refusal):
@@ -334,7 +334,7 @@ def test_what_is_left_after_a_first_entry_is_what_the_filter_leaves():
     ledger.book(booked([perturbed(1 / math.sqrt(most / 2) * 1.05, 1e-4)]))
     assert 0.9 < ledger.spent() <= 1.0
     assert ledger.left() < 1 - ledger.spent()
-    assert not ledger.preview(booked([gaussian(0.005)])).allowed
+    assert not ledger.preview(booked([gaussian(0.005)])).accepted
 
 
 # An adversary

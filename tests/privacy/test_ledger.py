@@ -10,8 +10,8 @@ import pytest
 from sklearn.base import clone
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.privacy_cost import PerturbedObjective
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant, entries
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import LaplaceMinimum, NoisySum, PerturbedMinimum
@@ -142,7 +142,7 @@ def test_what_is_written_comes_back(make):
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("unit", "one person"), ("neighbours", Neighbours.ADD_REMOVE)]
+    ("name", "words"), [("unit", "one person"), ("neighbours", Adjacency.ADD_REMOVE)]
 )
 def test_costs_of_different_promises_do_not_add_up(make, name, words):
     ledger = make(dp.ZCDP(1.0))
@@ -157,9 +157,9 @@ def test_a_preview_tells_and_does_nothing(make):
     ledger.book(entry(dp.ZCDP(0.25)))
     before = ledger.verify()
     fine = ledger.preview(entry(dp.ZCDP(0.5)))
-    assert (fine.spent, fine.left, fine.allowed, fine.reason) == (0.75, 0.25, True, "")
+    assert (fine.spent, fine.left, fine.accepted, fine.reason) == (0.75, 0.25, True, "")
     much = ledger.preview(entry(dp.ZCDP(1.5)))
-    assert (much.spent, much.left, much.allowed) == (1.75, 0.0, False)
+    assert (much.spent, much.left, much.accepted) == (1.75, 0.0, False)
     assert "rho = 0.75 left of 1" in much.reason
     for wrong, reason in [
         (entry(dp.ZCDP(0.1), unit="one person"), "unit"),
@@ -167,7 +167,7 @@ def test_a_preview_tells_and_does_nothing(make):
         (entry(dp.NoPrivacy(), dp.ZCDP(0.1)), "as a whole"),
     ]:
         refused = ledger.preview(wrong)
-        assert not refused.allowed
+        assert not refused.accepted
         assert reason in refused.reason
     assert "pure epsilon" in make(dp.PureDP(1.0)).preview(entry(dp.ZCDP(0.1))).reason
     assert ledger.verify() == before
@@ -333,7 +333,7 @@ def test_allowances_are_added_up_in_the_terms_of_the_total(make, total, share, a
         ledger.book(entry(share, by="meier", request=request), within=allowance)
     third = entry(share, by="meier", request="c")
     preview = ledger.preview(third, within=allowance)
-    assert not preview.allowed
+    assert not preview.accepted
     with pytest.raises(dp.LedgerError, match=r"allowance of 'meier' has .* = 0 left of") as refusal:
         ledger.book(third, within=allowance)
     assert str(refusal.value) == preview.reason

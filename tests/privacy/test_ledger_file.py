@@ -337,7 +337,7 @@ def test_a_full_disk_refuses_and_loses_nothing(ledger, tmp_path):
     def fill():
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_960, 40_960))
         with log.open("a") as published:
-            while ledger.preview(entry(1e-6)).allowed:
+            while ledger.preview(entry(1e-6)).accepted:
                 try:
                     published.write(ledger.book(entry(1e-6)) + "\n")
                 except dp.LedgerError as refusal:

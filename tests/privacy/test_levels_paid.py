@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.privacy_cost import gaussian_delta
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import BRANCH, Count, renyi_orders
 from dpinfer.privacy.entries import Entry, entry_of, entry_text
@@ -51,7 +51,7 @@ def test_a_ledger_without_a_delta_refuses_levels(total):
     with pytest.raises(dp.LedgerError, match="levels take a delta"):
         ledger.book(entry(LEVELS))
     seen = ledger.preview(entry(LEVELS))
-    assert not seen.allowed
+    assert not seen.accepted
     assert "levels take a delta" in seen.reason
     assert ledger.entries() == ()
 
@@ -84,7 +84,7 @@ def test_guarantee_levels_first():
     assert (late.paid(), late.spent(), late.left()) == (False, math.inf, 0.0)
     over = count((ShownLevels("levels", dp.ZCDP(1e-6), 1e-5, 1.0),))
     assert (over.paid(), over.spent(), over.left()) == (False, math.inf, 0.0)
-    assert not dp.Ledger(TOTAL).preview(entry(*over.entries[0])).allowed
+    assert not dp.Ledger(TOTAL).preview(entry(*over.entries[0])).accepted
 
 
 def _with(first):
@@ -114,7 +114,7 @@ EDGES = np.arange(5.0)
 ROWS = Rows(Block(np.ones((90, 1)), np.repeat([0.5, 1.5, 7.0], 30)))
 
 
-@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
+@pytest.mark.parametrize("notion", [Adjacency.REPLACE, Adjacency.ADD_REMOVE])
 def test_guarantee_laplace_counts(notion):
     """The exact density ratio of neighbouring histograms never exceeds ε, and comes within a
     thousandth of it.
@@ -124,20 +124,20 @@ def test_guarantee_laplace_counts(notion):
     release = NoisyCounts("counts", dp.PureDP(0.7), counts.l1_bound)
     rate = release.noise(counts).rate
     other = Rows(Block(np.ones((90, 1)), np.append(np.repeat([0.5, 1.5, 7.0], 30)[:-1], -3.0)))
-    if notion is Neighbours.ADD_REMOVE:
+    if notion is Adjacency.ADD_REMOVE:
         other = Rows(Block(np.ones((89, 1)), np.repeat([0.5, 1.5, 7.0], 30)[:-1]))
     one, two = ROWS.total(counts.of_block), other.total(counts.of_block)
     draws = rng.laplace(0, 40, (4000, len(one))) + one
     ratios = rate * (np.abs(draws - two).sum(axis=1) - np.abs(draws - one).sum(axis=1))
     assert 0.999 * 0.7 < np.abs(ratios).max() <= 0.7
     if (
-        notion is Neighbours.REPLACE
+        notion is Adjacency.REPLACE
     ):  # mutation: scaled to the length of the change, as spherical noise is
         assert np.abs(ratios).max() * counts.l1_bound / counts.bound > 0.9
 
 
 def test_counts_get_independent_laplace_noise():
-    counts = histogram(EDGES, Neighbours.REPLACE)
+    counts = histogram(EDGES, Adjacency.REPLACE)
     release = NoisyCounts("counts", dp.PureDP(0.5), counts.l1_bound)
     exact = ROWS.total(counts.of_block)
     drawn = np.array(

@@ -138,7 +138,7 @@ def test_statements():
     assert "Every unit counts alike" in units.summary()
     assert "usable units" in units.summary()
     assert "500 units" in units.summary()
-    weighted = plain(unit=Unit("one person", weights="w", most_weight=5.0))
+    weighted = plain(unit=Unit("one person", weights="w", max_weight=5.0))
     assert "sampling weights" in weighted.summary()
     assert "usable weight" in weighted.summary()
     assert "usable rows" in plain(unit=Unit("one person", column="id", rows=5)).summary()

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.bounds import MAGNITUDES
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.sums import second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.tables.memory import InMemory, column_rows, column_tally
 from helpers.people import AVERAGE, UNIT, WEIGHTS, schema, table
 from helpers.searches import examples
@@ -24,7 +24,7 @@ HEADS = {
     "up to 3": UNIT + "rows = 3\n",
     "weights": UNIT + WEIGHTS,
 }
-NOTIONS = [Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT]
+NOTIONS = [Adjacency.REPLACE_UNIT, Adjacency.ADD_REMOVE_UNIT]
 TABLE = table(700, 150)
 WORDS = ["a", "b", "é", "e\u0301", " a ", "", "drop", None, "x" * 300, "c"]
 
@@ -60,7 +60,7 @@ def test_levels_and_ranges_are_those_of_any_order(notion, frames):
         assert counts(tallies[0]) == counts(tallies[1])
         assert tallies[0].levels == tallies[1].levels  # so that a seed gives the same noise
         sums = [
-            column_rows(frame, "number", unit, whole=False).total(
+            column_rows(frame, "number", unit, integers=False).total(
                 histogram(MAGNITUDES, notion).of_block
             )
             for frame in (one, other)
@@ -78,7 +78,7 @@ def test_sums_of_a_fit_are_those_of_any_order(head, seed):
     for frame in (TABLE, other):
         pending = model.read(frame)[1]
         with pending.opened() as source:
-            moments = source.total(second_moment(Neighbours.REPLACE_UNIT).of_block)
+            moments = source.total(second_moment(Adjacency.REPLACE_UNIT).of_block)
             products = source.total(lambda block: (block.shares * block.labels) @ block.rows)
         totals.append([pending.n, moments, products])
     assert totals[0][0] == totals[1][0]

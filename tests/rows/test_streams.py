@@ -16,9 +16,9 @@ import pytest
 from pyarrow import feather
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import moment_and_score, second_moment, sum_error
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows import id_buckets, workers
 from dpinfer.rows.encoded import Encoded, Mapped, OutcomesOnly, cached
 from dpinfer.rows.id_buckets import Parted
@@ -127,8 +127,8 @@ def sums():
     rng = np.random.default_rng(5)
     risk = Risk(dp.Logistic(), 10.0, N)
     return [
-        second_moment(Neighbours.REPLACE).of_block,
-        moment_and_score(Neighbours.REPLACE).of_block,
+        second_moment(Adjacency.REPLACE).of_block,
+        moment_and_score(Adjacency.REPLACE).of_block,
         risk.totals(rng.standard_normal(5)),
         risk.gradient_total(rng.standard_normal(5)),
         risk.stacked_sum(rng.standard_normal(5)).of_block,
@@ -143,8 +143,8 @@ def totals(source):
     matrix = np.random.default_rng(1).standard_normal((5, 5)) * 2
     sources = [
         source,
-        Mapped(source, matrix, Neighbours.REPLACE),
-        Mapped(source, matrix, Neighbours.ADD_REMOVE),
+        Mapped(source, matrix, Adjacency.REPLACE),
+        Mapped(source, matrix, Adjacency.ADD_REMOVE),
     ]
     return [each.total(of_block) for each in sources for of_block in sums()]
 
@@ -176,7 +176,7 @@ def test_guarantee_same_totals(place, tmp_path, expected, monkeypatch):
     assert isinstance(cached(source), Rows)
     assert same(totals(cached(source)), expected)
     matrix = np.random.default_rng(1).standard_normal((5, 5)) * 2
-    through = cached(Mapped(source, matrix, Neighbours.REPLACE))
+    through = cached(Mapped(source, matrix, Adjacency.REPLACE))
     assert isinstance(through, Rows)
     assert same([through.total(of_block) for of_block in sums()], expected[5:10])
     monkeypatch.setenv("DPINFER_MEMORY", "0")
@@ -184,7 +184,7 @@ def test_guarantee_same_totals(place, tmp_path, expected, monkeypatch):
         on_disk = cached(source_of(native))
         assert isinstance(on_disk.storage, Disk) == isinstance(native, str | os.PathLike)
         assert same(totals(on_disk), expected)
-        through = cached(Mapped(on_disk, matrix, Neighbours.REPLACE))
+        through = cached(Mapped(on_disk, matrix, Adjacency.REPLACE))
         assert isinstance(through.storage, Disk) == isinstance(native, str | os.PathLike)
         assert same([through.total(of_block) for of_block in sums()], expected[5:10])
 
@@ -303,7 +303,7 @@ def test_folders_may_tell_a_column(tmp_path):
     again = pd.concat(
         [TABLE[year::3].assign(year=year) for year in (2018, 2019, 2020)], ignore_index=True
     )
-    of_block = second_moment(Neighbours.REPLACE).of_block
+    of_block = second_moment(Adjacency.REPLACE).of_block
     assert np.array_equal(
         source.total(of_block), source_of(again, formula="ill ~ age + year").total(of_block)
     )
@@ -537,7 +537,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(end, rows, tmp_path):
     write(TABLE)
     source = source_of(tmp_path / f"t{end}")
     write(pd.concat([TABLE, TABLE])[:rows])
-    of_block = second_moment(Neighbours.REPLACE).of_block
+    of_block = second_moment(Adjacency.REPLACE).of_block
     for act in (lambda: source.total(of_block), lambda: cached(source)):
         with pytest.raises(dp.InputError, match="changed while they were read") as caught:
             act()
@@ -551,7 +551,7 @@ def test_a_column_of_missing_values_fits_those_of_other_files(tmp_path, monkeypa
     empty = pa.table({**nothing, "visits": pa.array([3] * 100), "ill": pa.array(["yes"] * 100)})
     coded = first.set_column(2, "region", first["region"].dictionary_encode())
     together = pd.concat([empty.to_pandas(), TABLE[:9_000], TABLE[:9_000]], ignore_index=True)
-    of_block = second_moment(Neighbours.REPLACE).of_block
+    of_block = second_moment(Adjacency.REPLACE).of_block
     for end, write in ((".parquet", pq.write_table), (".feather", feather.write_feather)):
         folder = tmp_path / end[1:]
         folder.mkdir()
@@ -585,7 +585,7 @@ def test_what_is_watched_does_not_tell_the_number_of_rows():
     def told(n):
         seen = []
         with dp.progress(lambda step, done: seen.append((step, done))):
-            source_of(TABLE[:n]).total(second_moment(Neighbours.REPLACE).of_block)
+            source_of(TABLE[:n]).total(second_moment(Adjacency.REPLACE).of_block)
         return seen
 
     assert told(30) == told(9_000) == told(N)

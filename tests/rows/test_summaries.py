@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms.column_sums import (
     CELLS,
@@ -23,7 +24,6 @@ from dpinfer.mechanisms.column_sums import (
     moments,
 )
 from dpinfer.mechanisms.sums import BLOCK, UNIT, Block, second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows import summaries as summaries_module
 from dpinfer.rows.encoded import ColumnEncoding
 from dpinfer.rows.source import Rows, cuts
@@ -85,7 +85,7 @@ def short_portions(monkeypatch, blocks=2, at_once=3 * 2 * BLOCK):
     monkeypatch.setattr(summaries_module, "_RECORDS_AT_ONCE", at_once)
 
 
-def queries_of(grouping, adjacency=Neighbours.REPLACE):
+def queries_of(grouping, adjacency=Adjacency.REPLACE):
     cuts = CUTS if grouping.grouped else Cuts(CUTS.edges[:1])
     return {
         "counts": level_counts(LEVELS, grouping, adjacency),
@@ -240,7 +240,7 @@ def test_distances_from_a_centre_that_all_records_have():
     t = (value - NUMBERS.middle[0]) / NUMBERS.half[0]
     for centre in (t, -t, 0.0, 1.0, -1.0, math.nextafter(t, 1)):
         query = distance_squares(
-            NUMBERS, np.full((1, 3), centre), None, Grouping(), Neighbours.REPLACE
+            NUMBERS, np.full((1, 3), centre), None, Grouping(), Adjacency.REPLACE
         )
         distance = (Fraction(t) - Fraction(centre)) / (1 + abs(Fraction(centre)))
         found = query.of_summaries(summaries).reshape(3, 2)[0]
@@ -252,7 +252,7 @@ def test_distances_from_a_centre_that_all_records_have():
 def test_other_sums_are_refused():
     """Those of people with several rows, and any that does not describe columns."""
     there = summarize(by_columns(source_of(50)), NUMBERS, LEVELS, 0)
-    adjacency = Neighbours.REPLACE
+    adjacency = Adjacency.REPLACE
     points = np.zeros((1, 3, 3))
     for query in (
         moment_squares(NUMBERS, Grouping(), adjacency),
@@ -268,6 +268,6 @@ def test_other_sums_are_refused():
 
 def test_records_that_count_unlike_are_not_summarised():
     """What is kept has no place for what a record counts: a sum would be of other records."""
-    source = by_columns(source_of(50), unit=Unit(weights="w", most_weight=3.0))
+    source = by_columns(source_of(50), unit=Unit(weights="w", max_weight=3.0))
     with pytest.raises(PrivacyError, match="weight 1"):
         summarize(source, NUMBERS, LEVELS, 0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import Block, moment_and_score, second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import Mapped, OutcomesOnly, cached, sample
 from dpinfer.rows.source import MEMORY, PIECE, Blocks, Disk, Rows, block_height
@@ -16,7 +16,7 @@ D = 5
 N = 150_000
 RNG = np.random.default_rng(5)
 MATRIX = RNG.standard_normal((D, D)) * 2
-SUMS = [second_moment(Neighbours.REPLACE).of_block, moment_and_score(Neighbours.REPLACE).of_block]
+SUMS = [second_moment(Adjacency.REPLACE).of_block, moment_and_score(Adjacency.REPLACE).of_block]
 
 
 class Limited(Blocks):
@@ -104,9 +104,9 @@ def blocks_of(source):
 def test_mapped_rows_are_those_of_memory(case, dim, monkeypatch):
     """In memory or in a file of their own, with the blocks of the rows that were mapped."""
     memory = CASES[case]()
-    expected = Mapped(memory, MATRIX[:dim], Neighbours.REPLACE)
+    expected = Mapped(memory, MATRIX[:dim], Adjacency.REPLACE)
     disk = on_disk(memory)
-    mapped = Mapped(disk, MATRIX[:dim], Neighbours.REPLACE)
+    mapped = Mapped(disk, MATRIX[:dim], Adjacency.REPLACE)
     in_memory = cached(mapped)
     assert in_memory.storage is MEMORY
     assert equal(in_memory, expected)
@@ -116,8 +116,8 @@ def test_mapped_rows_are_those_of_memory(case, dim, monkeypatch):
     assert equal(in_a_file, expected)
     if len(memory.block):
         assert in_a_file.storage not in (MEMORY, disk.storage)
-    again = Mapped(in_a_file, np.eye(dim)[::-1], Neighbours.REPLACE)
-    assert equal(cached(again), Mapped(cached(expected), np.eye(dim)[::-1], Neighbours.REPLACE))
+    again = Mapped(in_a_file, np.eye(dim)[::-1], Adjacency.REPLACE)
+    assert equal(cached(again), Mapped(cached(expected), np.eye(dim)[::-1], Adjacency.REPLACE))
     assert equal(disk, memory)  # the first file is as it was
 
 
@@ -201,7 +201,7 @@ def test_a_disk_that_fails_costs_time_only(error, monkeypatch):
 
     monkeypatch.setattr(os, "pwrite", failing)
     assert cached(source) is source
-    through = Mapped(source, MATRIX, Neighbours.REPLACE)
+    through = Mapped(source, MATRIX, Adjacency.REPLACE)
     assert cached(through) is through
 
 

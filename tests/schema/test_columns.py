@@ -13,7 +13,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.schema.columns import column_of, did_you_mean
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cells import places
+from dpinfer.tables.levels import level_codes
 from dpinfer.tables.memory import read_labels, read_terms
 from dpinfer.tables.table import table_of
 
@@ -90,7 +90,7 @@ def test_two_levels_that_are_one_are_refused(twin):
 
 def test_large_and_small_letters_are_told_apart():
     assert schema('yes", "Yes')["place"].levels == ("home", "yes", "Yes", "work")
-    assert places("y", ["yes", "Yes", "YES", " yes"], ("no", "yes")).tolist() == [1, 2, 2, 1]
+    assert level_codes("y", ["yes", "Yes", "YES", " yes"], ("no", "yes")).tolist() == [1, 2, 2, 1]
 
 
 def test_texts_that_are_no_text_are_missing():
@@ -98,7 +98,7 @@ def test_texts_that_are_no_text_are_missing():
     broken = pa.chunked_array([pa.array([b"\xff", b" yes"], pa.binary()).view(pa.string())])
     halves = pd.Series(["\ud800", "yes "], dtype=pd.StringDtype("python"))
     for values in (broken, halves, halves.astype(object)):
-        assert places("y", values, ("no", "yes")).tolist() == [2, 1]
+        assert level_codes("y", values, ("no", "yes")).tolist() == [2, 1]
 
 
 def test_the_remedy_for_an_unknown_name():

@@ -14,8 +14,8 @@ GOOD = {
     UNIT + "rows = 5\n": Unit("one person", "person", 5.0),
     UNIT + "rows = 2.5\nunits = 5908\n": Unit("one person", "person", 2.5, 5908),
     UNIT + "units = 10\n" + WEIGHTS: Unit("one person", "person", 1.0, 10, "w", 6.0),
-    WEIGHTS: Unit(weights="w", most_weight=6.0),
-    'unit = "one visit"\n' + WEIGHTS: Unit("one visit", weights="w", most_weight=6.0),
+    WEIGHTS: Unit(weights="w", max_weight=6.0),
+    'unit = "one visit"\n' + WEIGHTS: Unit("one visit", weights="w", max_weight=6.0),
     'unit = "one visit"\n': Unit("one visit"),
     '[unit]\nname = "one visit"\n': Unit("one visit"),
     '[unit]\nname = "one visit"\nlargest_table = 10_000_000_000\n': Unit(

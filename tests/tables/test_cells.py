@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.tables.cells import numbers, places
+from dpinfer.tables.cells import numbers
+from dpinfer.tables.levels import level_codes
 from helpers.cells import ANY, CELL, COLUMNS, GOOD, LABEL, MODELS, ending, fit, objects, same
 from helpers.searches import examples
 
@@ -71,7 +72,7 @@ def test_rows_are_read_one_by_one(rows):
 @given(st.lists(LABEL, min_size=1, max_size=6))
 def test_labels_of_a_list_or_of_objects_are_read_one_by_one(kind, classes, cells):
     made, found = ANY[kind](cells), []
-    ending(lambda: found.append(places("y", made, classes)))
+    ending(lambda: found.append(level_codes("y", made, classes)))
     kinds = (
         (str, np.str_)
         if classes[0] == "a"
@@ -180,21 +181,21 @@ def test_other_containers():
         pa.array([1, 2]),
     ):
         assert same(numbers("y", made, "", depth=1), [1.0, 2.0])
-        assert places("y", made, (1, 2)).tolist() == [0, 1]
+        assert level_codes("y", made, (1, 2)).tolist() == [0, 1]
     hidden = np.ma.array([1.0, 2.0], mask=[False, True])
     assert same(numbers("y", hidden, ""), [1.0, np.nan])
-    assert places("y", hidden, (1, 2)).tolist() == [0, 2]
+    assert level_codes("y", hidden, (1, 2)).tolist() == [0, 2]
     twice = pd.DataFrame([[1, "x"], [2, "y"]], columns=["a", "a"], dtype=object)
     assert same(numbers("X", twice, ""), [[1.0, np.nan], [2.0, np.nan]])
     assert same(
         numbers("X", pa.table({"a": [1, None], "b": [0.5, 1.5]}), ""), [[1.0, 0.5], [np.nan, 1.5]]
     )
-    assert places("y", pd.Index(["a", "b"], dtype=object), (0, 1)).tolist() == [
+    assert level_codes("y", pd.Index(["a", "b"], dtype=object), (0, 1)).tolist() == [
         2,
         2,
     ]  # not refused as text
     texts = np.array(["a", None, "b"], dtype=np.dtypes.StringDType(na_object=None))
-    assert places("y", texts, ("a", "b")).tolist() == [0, 2, 1]
+    assert level_codes("y", texts, ("a", "b")).tolist() == [0, 2, 1]
 
 
 def test_a_column_of_labels_is_read_with_a_warning():

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cells import column_of, objects, to_days
+from dpinfer.tables.cells import column_of, objects
 from dpinfer.tables.data_check import peek, typed
+from dpinfer.tables.days import to_days
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import table_of
 from helpers.cells import ODD

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dpinfer.tables.cells import hashes, identities
+from dpinfer.tables.ids import hashes, identities
 
 DAY = datetime.datetime(2020, 1, 1)
 

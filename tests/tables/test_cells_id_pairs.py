@@ -19,7 +19,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.rows.id_buckets import hashed
 from dpinfer.schema.formula import parse
-from dpinfer.tables.cells import hashes, identities
+from dpinfer.tables.ids import hashes, identities
 from dpinfer.tables.table import read
 
 WIDTHS = (
@@ -234,7 +234,7 @@ def _extremes(kind):
 def test_warnings_about_bytes_are_no_error_of_an_id():
     """With ``python -bb`` a text that is compared with bytes is an error; their hashes are equal."""
     code = (
-        "from dpinfer.tables.cells import identities\n"
+        "from dpinfer.tables.ids import identities\n"
         "print(identities('ids', ['a', b'a', 'a', b'a', b''], 5))"
     )
     told = subprocess.run(

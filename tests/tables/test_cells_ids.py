@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import dpinfer as dp
-from dpinfer.tables.cells import identities
+from dpinfer.tables.ids import identities
 
 WHO = [3, 1, 3, 2, None, 1]
 CODES = [0, 1, 0, 2, -1, 1]

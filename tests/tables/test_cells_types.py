@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.tables.cells import identities, numbers, places
+from dpinfer.tables.cells import numbers
+from dpinfer.tables.ids import identities
+from dpinfer.tables.levels import level_codes
 from helpers.cells import COLUMNS, GOOD, MODELS, ending, fit, same
 from helpers.searches import examples
 
@@ -139,18 +141,18 @@ def test_typed_columns_give_their_numbers(kind):
             gap = 0.0 if kind.startswith("numpy") else np.nan
             told = [1.0, gap, float(kind != "numpy ?") + 1]
             assert same(numbers("y", found, ""), told)
-            assert places("y", found, (1, 2)).tolist() == [0, 2, 0 if kind == "numpy ?" else 1]
+            assert level_codes("y", found, (1, 2)).tolist() == [0, 2, 0 if kind == "numpy ?" else 1]
     if cells is words:
-        assert places("y", make(["b", None, "a"]), ("a", "b")).tolist() == [1, 2, 0]
+        assert level_codes("y", make(["b", None, "a"]), ("a", "b")).tolist() == [1, 2, 0]
     if cells is flags:
-        assert places("y", make([True, None, False]), (False, True)).tolist() == [1, 2, 0]
+        assert level_codes("y", make([True, None, False]), (False, True)).tolist() == [1, 2, 0]
     if cells is nothing:
         assert {
             ending(fit(table_of(name, make([None] * 3)), "r" if name == "r" else "y"))
             for name in COLUMNS
         } == {"done"}
         assert same(numbers("y", make([None] * 3), ""), [np.nan] * 3)
-        assert places("y", make([None] * 3), ("a", "b")).tolist() == [2, 2, 2]
+        assert level_codes("y", make([None] * 3), ("a", "b")).tolist() == [2, 2, 2]
 
 
 def test_categories_of_pandas_are_read_one_by_one():
@@ -160,8 +162,8 @@ def test_categories_of_pandas_are_read_one_by_one():
             [1, None, "1", (1,), 2.0, True], ordered=True, categories=["1", 2.0, (1,), True]
         )
     )
-    assert places("y", labels, (1, 2)).tolist() == [0, 2, 2, 2, 1, 0]
-    assert places("y", labels, ("1", "2.0")).tolist() == [2, 2, 0, 2, 2, 2]
+    assert level_codes("y", labels, (1, 2)).tolist() == [0, 2, 2, 2, 1, 0]
+    assert level_codes("y", labels, ("1", "2.0")).tolist() == [2, 2, 0, 2, 2, 2]
     assert ending(fit(table_of("text", labels))) == "done"
 
 
@@ -169,7 +171,7 @@ def test_numbers_beyond_a_float_are_no_warning():
     huge = pd.Series(np.array(["1e4000", "1"], dtype=np.longdouble))
     assert ending(fit(table_of("number", huge))) == ending(lambda: numbers("y", huge, "")) == "done"
     small = pd.Series(np.array([1, 2], dtype=np.float16))
-    assert ending(lambda: places("y", small, (10**6, 1))) == "done"
+    assert ending(lambda: level_codes("y", small, (10**6, 1))) == "done"
 
 
 def test_a_type_is_told_in_a_word():
@@ -194,7 +196,7 @@ def test_bytes_that_are_no_text_are_no_level():
     texts = pa.Array.from_buffers(pa.string(), 3, [None, offsets, pa.py_buffer(b"a\xffb")])
     coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), texts)
     for cells in (texts, coded, pd.Series(texts, dtype=pd.ArrowDtype(pa.string()))):
-        assert places("y", cells, ("a", "b")).tolist() == [0, 2, 1]
+        assert level_codes("y", cells, ("a", "b")).tolist() == [0, 2, 1]
 
 
 def test_a_dictionary_may_hold_a_null_or_a_word_twice():
@@ -204,7 +206,7 @@ def test_a_dictionary_may_hold_a_null_or_a_word_twice():
     for column in (first, pa.chunked_array([first, second])):
         cells = column.to_pylist()
         told = [{"a": 0, "b": 1}.get(cell, 2) for cell in cells]
-        assert places("y", column, ("a", "b")).tolist() == told
+        assert level_codes("y", column, ("a", "b")).tolist() == told
         ids = [{"a": 0, "b": 1}.get(cell, -1) for cell in cells]
         assert identities("units", column, len(cells)).tolist() == ids
 
@@ -232,7 +234,7 @@ def test_no_rows_at_all(kind):
     ):
         assert identities("units", column, 0).tolist() == []
         if kind == pa.string():
-            assert places("y", column, ("a", "b")).tolist() == []
+            assert level_codes("y", column, ("a", "b")).tolist() == []
         else:
             with pytest.raises(dp.InputError, match="declare the two labels"):
-                places("y", column, ("a", "b"))
+                level_codes("y", column, ("a", "b"))

@@ -9,10 +9,10 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.recipe import fit
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import moment_and_score, sum_error
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Mapped, OutcomesOnly
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
@@ -54,7 +54,7 @@ def test_rows_without_a_place_have_none_after_a_change():
     for changed in (
         source,
         OutcomesOnly(source),
-        Mapped(source, np.eye(source.dim), Neighbours.REPLACE),
+        Mapped(source, np.eye(source.dim), Adjacency.REPLACE),
     ):
         changed.total(looked_at)
     assert len(seen) == 9  # with the empty part that is looked at first
@@ -66,7 +66,7 @@ def test_a_table_with_other_rows_in_a_later_pass_is_refused(rows):
     """As one that an engine makes anew may have: a record could have been counted twice."""
     frame = tables.table(51)
     source = Here([frame[:50]], reader(), 50)
-    what = moment_and_score(Neighbours.REPLACE).of_block
+    what = moment_and_score(Adjacency.REPLACE).of_block
     source.total(what)
     source.total(what)
     source.parts = [frame[:rows]]
@@ -76,7 +76,7 @@ def test_a_table_with_other_rows_in_a_later_pass_is_refused(rows):
 
 def test_partitions_add_up():
     """Of any size, the empty one included, and none at all."""
-    frame, what = tables.table(5000), moment_and_score(Neighbours.REPLACE).of_block
+    frame, what = tables.table(5000), moment_and_score(Adjacency.REPLACE).of_block
     whole = read(frame, *parse("ill ~ age + sex", tables.SCHEMA), "margin")[1].read()
     parts = [frame[:1], frame[1:1], frame[1:4000], frame[4000:]]
     source = Here(parts, reader(), 5000)
@@ -94,7 +94,7 @@ def test_whole_units_add_up():
     frame, schema = people.table(rows=2000, persons=500), people.schema()
     whole = read(frame, *parse("y ~ a + b", schema), "margin", schema.unit)[1].read()
     parts = [frame[frame["person"] % 3 == j] for j in range(3)]
-    what = moment_and_score(Neighbours.REPLACE_UNIT).of_block
+    what = moment_and_score(Adjacency.REPLACE_UNIT).of_block
     source = Here(parts, reader("y ~ a + b", schema), 500)
     assert np.abs(source.total(what) - whole.total(what)).max() <= 2 * sum_error(
         private_number=False, units=True
@@ -156,7 +156,7 @@ def test_a_partition_of_all_rows_does_not_double_the_memory():
         encoding = tracemalloc.get_traced_memory()[1] - size
         tracemalloc.reset_peak()
         before = tracemalloc.get_traced_memory()[0]
-        Task(moment_and_score(Neighbours.REPLACE).of_block)(kept.blocks)
+        Task(moment_and_score(Adjacency.REPLACE).of_block)(kept.blocks)
         summing = tracemalloc.get_traced_memory()[1] - before
     finally:
         tracemalloc.stop()
@@ -259,7 +259,7 @@ def test_no_row_has_a_place_on_a_cluster():
         source.total(lambda block, blocks=blocks: blocks.append(block) or np.zeros(1))
         (block,) = filter(len, blocks)
         for act in (
-            lambda b: b.mapped(matrix, Neighbours.REPLACE).rows,
+            lambda b: b.mapped(matrix, Adjacency.REPLACE).rows,
             lambda b: risk._z(matrix[0], b),
         ):
             pairs = [(act(block[k:]), act(block)[k:]) for k in (1, 2, 3, 5, 7, 291, 299)]

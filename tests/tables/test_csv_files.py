@@ -303,7 +303,7 @@ def test_a_long_line_is_no_exception(write, monkeypatch):
     """It is longer than what a thread of the reader takes at once, and still read at once with the
     others.
     """
-    monkeypatch.setattr(csv_files, "_line_by_line", None)
+    monkeypatch.setattr(csv_files, "_record_by_record", None)
     assert rows(write(HEADER + b'1,"' + b"x," * 2**20 + b'",p,1\n' + RECORDS[0])) == [
         {"y": True, "a": 1.0, "t": "p"},
         CLEAN[0],

@@ -8,7 +8,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.schema.formula import parse
-from dpinfer.tables.data_check import Counted, peek, typed
+from dpinfer.tables.data_check import CellCounts, peek, typed
 from dpinfer.tables.memory import read_labels, read_terms
 from dpinfer.tables.table import table_of
 from helpers.tables import SCHEMA, table
@@ -44,11 +44,11 @@ LINES = """id, age ,y,sex,cost
  ,30.5,maybe,m,n/a
 """
 COUNTS = (
-    Counted("y", missing=1, unread=2, below=0, above=0, near=1),
-    Counted("cost", missing=2, unread=1, below=0, above=1, near=0),
-    Counted("age", missing=2, unread=2, below=1, above=1, near=0),
-    Counted("sex", missing=2, unread=2, below=0, above=0, near=1),
-    Counted("id", missing=2, unread=0, below=0, above=0, near=0),
+    CellCounts("y", missing=1, unread=2, below=0, above=0, near=1),
+    CellCounts("cost", missing=2, unread=1, below=0, above=1, near=0),
+    CellCounts("age", missing=2, unread=2, below=1, above=1, near=0),
+    CellCounts("sex", missing=2, unread=2, below=0, above=0, near=1),
+    CellCounts("id", missing=2, unread=0, below=0, above=0, near=0),
 )
 
 
@@ -73,9 +73,9 @@ def test_typed_tables(as_file, tmp_path):
     )
     assert (found.rows, found.usable, found.broken) == (5, 3, 0)
     assert found.columns == (
-        Counted("y", missing=1, unread=1, below=0, above=0, near=1),
-        Counted("age", missing=1, unread=1, below=1, above=1, near=0),
-        Counted("sex", missing=1, unread=2, below=0, above=0, near=1),
+        CellCounts("y", missing=1, unread=1, below=0, above=0, near=1),
+        CellCounts("age", missing=1, unread=1, below=1, above=1, near=0),
+        CellCounts("sex", missing=1, unread=2, below=0, above=0, near=1),
     )
 
 

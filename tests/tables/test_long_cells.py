@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpinfer as dp
-from dpinfer.neighbours import Neighbours
+from dpinfer.adjacency import Adjacency
 from dpinfer.schema.columns import tidy
-from dpinfer.tables.cells import LONGEST, MARKS, match, tally
 from dpinfer.tables.data_check import peek, typed
+from dpinfer.tables.levels import LONGEST, MARKS, match, tally
 
 ACCENTS = "\u0301\u0323"  # in the wrong order
 SIZE = 2**22 - 100  # bytes; to sort so many accents takes minutes
@@ -186,5 +186,5 @@ def test_a_level_of_200_letters_may_be_stored_as_four_times_as_many():
     stored = unicodedata.normalize("NFD", longest)
     assert len(stored) == MARKS * LONGEST
     cells = np.array([stored, longest, longest + "a", stored + "\u0345"], dtype=object)
-    found = tally(cells, None, Neighbours.REPLACE)
+    found = tally(cells, None, Adjacency.REPLACE)
     assert dict(zip(found.levels, found.counts, strict=True)) == {longest: 2.0}

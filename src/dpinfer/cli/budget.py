@@ -247,12 +247,12 @@ def after_booking(
         "spent": preview.spent,
         "left": preview.left,
         "largest_fit": preview.largest,
-        "allowed": preview.allowed,
+        "allowed": preview.accepted,
         "reason": preview.reason,
         "rule": preview.rule,
     }
     left = f"refused: {preview.reason}"
-    if preview.allowed:
+    if preview.accepted:
         left = account.statement(preview.largest)
     words = {
         "Ledger now": account.statement(),

@@ -190,7 +190,7 @@ def _counts(unit: Unit) -> dict[str, Any]:
         "units": unit.number,
         "largest_table": unit.largest,
         "weights": unit.weights or None,
-        "most_weight": unit.most_weight if unit.weights else None,
+        "most_weight": unit.max_weight if unit.weights else None,
     }
 
 
@@ -240,7 +240,7 @@ def _rows_of(unit: Unit) -> dict[str, str]:
         facts["Largest table"] = f"{unit.largest:,} rows, for which noise is sized"
     if unit.weights:
         facts["Rows count"] = (
-            f"by {unit.weights}, trimmed at {unit.most_weight:g} a {_protected(unit)}"
+            f"by {unit.weights}, trimmed at {unit.max_weight:g} a {_protected(unit)}"
         )
     return facts
 
@@ -315,7 +315,7 @@ def _stated(declared: "dp.Schema", column: Wanted) -> str:
     if isinstance(column, Ids):
         return "any"
     if column.name == declared.unit.weights:
-        return f"0 to {declared.unit.most_weight:g} a {_protected(declared.unit)}"
+        return f"0 to {declared.unit.max_weight:g} a {_protected(declared.unit)}"
     if column.levels:
         return ", ".join(map(_level, column.levels))
     if isinstance(column, Number) and column.kind == "boolean":

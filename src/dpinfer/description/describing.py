@@ -48,7 +48,7 @@ from dpinfer.result import description
 from dpinfer.result.description import Description
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import cached
-from dpinfer.rows.source import WHOLE_UNIT, Pending, Source
+from dpinfer.rows.source import UNIT_TOTAL, Pending, Source
 from dpinfer.rows.summaries import MAX_HISTOGRAMS, ColumnSource, summarize
 from dpinfer.schema.columns import Column, Level, did_you_mean, levels_of
 from dpinfer.schema.described import Described, described
@@ -148,7 +148,7 @@ class Describing:
         units = self.n
         total = None
         if units is not None and self.unit.equal_weights:
-            total = units * (WHOLE_UNIT if self.unit.columns else 1.0)
+            total = units * (UNIT_TOTAL if self.unit.columns else 1.0)
         return Facts(
             self.z,
             self.plan.neighbours,
@@ -162,7 +162,7 @@ class Describing:
     @property
     def _factor(self) -> float:
         """The weight that a count of 1 stands for, or the rows of a unit where rows are counted."""
-        return self.unit.max_total / WHOLE_UNIT if self.unit.columns else 1.0
+        return self.unit.max_total / UNIT_TOTAL if self.unit.columns else 1.0
 
     def _noise_sd(self, law: Law) -> float:
         """Return the sd of normal noise whose interval at the level is at least that of the noise."""

@@ -38,7 +38,9 @@ from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
 from dpinfer.schema.unit import AVERAGE, ROW, Unit, rows_of
-from dpinfer.tables.cells import identities, numbers, places
+from dpinfer.tables.cells import numbers
+from dpinfer.tables.ids import identities
+from dpinfer.tables.levels import level_codes
 from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import read, table_of
 
@@ -314,7 +316,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             column="units" if ids else "",
             rows=rows_of(self.rows),
             weights="weights" if weighted else "",
-            most_weight=1.0 if self.most_weight is None else self.most_weight,
+            max_weight=1.0 if self.most_weight is None else self.most_weight,
         )
 
     @staticmethod
@@ -425,7 +427,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
     def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:  # noqa: ARG002
         """-1 and +1 for the declared classes, NaN for anything else."""
-        codes = vector(places("y", y, self.classes_.tolist()))
+        codes = vector(level_codes("y", y, self.classes_.tolist()))
         return np.asarray(np.array([-1.0, 1.0, np.nan])[codes])
 
     def _keep(self, intercept: float, coef: Array) -> None:

@@ -266,7 +266,7 @@ class Learning:
         table = table_of(self.table).opened(wanted)
         learnt = []
         for name, steps in booked.ranges.items():
-            rows = column_rows(table, name, unit, whole=gaps[name].is_integer)
+            rows = column_rows(table, name, unit, integers=gaps[name].is_integer)
             seen = self._range(gate, steps, rows)
             learnt.append(_of_range(gaps[name], self._entry(name), seen, self.least(steps[0])))
         for name, release in booked.levels.items():

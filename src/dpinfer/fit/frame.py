@@ -247,9 +247,9 @@ def framed(
             ends[k].append((float(low[k]), float(high[k])))
             counts[k].append(mine)
             n = max(float(mine.sum()), 0.0)
-            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.deviation, _SURE)
+            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.noise_sd, _SURE)
     histograms = {
-        int(j): Histograms(tuple(ends[k]), tuple(counts[k]), booked[0].deviation)
+        int(j): Histograms(tuple(ends[k]), tuple(counts[k]), booked[0].noise_sd)
         for k, j in enumerate(places)
     }
     two_valued = [j for j, one in histograms.items() if one.two_valued and _stands_alone(j, design)]

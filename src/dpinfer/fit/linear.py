@@ -287,7 +287,7 @@ class LinearSteps(Stepped[LinearPlan]):
         if self.plan.target == ASKED:
             place = self._place(matrix, coef, limits, known, where, at)
             for release in booked.of(FIRST_STEP):
-                usual = math.sqrt(known.n / len(coef)) / release.deviation / _DEVIATIONS
+                usual = math.sqrt(known.n / len(coef)) / release.noise_sd / _DEVIATIONS
                 first = where.half / math.sqrt(rows) * max(1.0, usual)
                 coef = self._better_line(gate, release, source, place, first)
                 # the limits rest on the coefficients, which are known better now
@@ -358,7 +358,7 @@ class LinearSteps(Stepped[LinearPlan]):
             counts = gate.release(
                 booked, source, histogram(inner_edges(low, high), self.neighbours)
             ).value
-            low, high = narrowed(counts, low, high, n, booked.deviation)
+            low, high = narrowed(counts, low, high, n, booked.noise_sd)
         return Range(low, high)
 
     def _crude_line(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
@@ -396,7 +396,7 @@ class LinearSteps(Stepped[LinearPlan]):
         counts = gate.release(booked[0], rows, what).value
         caution = _CAUTION if self.plan.tail == CAUTIOUS else 0.0
         return Tail.halving(
-            counts, n, booked[0].deviation, largest, caution=caution, end=_RANGE * shorter
+            counts, n, booked[0].noise_sd, largest, caution=caution, end=_RANGE * shorter
         )
 
     def _released(

@@ -282,14 +282,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         what = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
         released = float(gate.release(booked, source, what).value[0])
         # no less than what noise alone may be, so that a first line is never far too high
-        return math.log(min(max(released, booked.deviation) / n, 1.0))
+        return math.log(min(max(released, booked.noise_sd) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
         """One histogram of the outcome, in bins by factors of two from its public bound down."""
         booked = self.booked.of(SIZES)[0]
         what = histogram(count_edges(), self.neighbours)
         counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail.halving(counts, n, booked.deviation, 1.0, generous=True))
+        return CountSizes.of(Tail.halving(counts, n, booked.noise_sd, 1.0, generous=True))
 
     def _information(self, known: Moments, line: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
@@ -349,7 +349,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         what = influence_histogram(largest, self.neighbours)
         rows = AtLine(source, place.line, self.design.norm2, self.neighbours)
         counts = gate.release(booked, rows, what).value
-        return TailLaw(Tail.halving(counts, n, booked.deviation, largest, end=end))
+        return TailLaw(Tail.halving(counts, n, booked.noise_sd, largest, end=end))
 
     def _of_an_event(self, place: Place, centre: Array, sizes: CountSizes, at: Setting) -> float:
         """The influence of one event of the level, or reference, whose records have the largest: a

@@ -20,7 +20,7 @@ from dpinfer.result.question import Question
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Privacy, Words
 from dpinfer.rows import workers
-from dpinfer.rows.source import Pending, Rows, Source, most_records
+from dpinfer.rows.source import Pending, Rows, Source, require_record_limit
 from dpinfer.schema.design import Design
 
 
@@ -195,7 +195,7 @@ def _require_room(recipe: Recipe, n: int) -> None:
     design = recipe.design
     largest = design.unit.largest
     if recipe.neighbours.counted:
-        most_records(n, largest)
+        require_record_limit(n, largest)
     columns = len(design.names)
     if not has_room(largest, (columns + 1) ** 2):
         raise InputError(

@@ -303,10 +303,10 @@ class StepPlan:
 @lru_cache(maxsize=256)
 def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: int) -> Scales:
     booked = plan.releases(numbers=numbers, exposed=exposed, records=records)
-    score = booked.of(stage)[0].deviation
+    score = booked.of(stage)[0].noise_sd
     return Scales(
-        crude=booked.of(CRUDE)[0].deviation,
-        moments=booked.of(MOMENTS)[0].deviation,
+        crude=booked.of(CRUDE)[0].noise_sd,
+        moments=booked.of(MOMENTS)[0].noise_sd,
         gradient=score,
         hessian=score / math.sqrt(plan.stack.curvature),
         score_cov=score / math.sqrt(plan.stack.score),
@@ -817,13 +817,13 @@ class Stepped(Generic[P]):
         d = len(terrain.line)
         what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
         score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
-        unsure = booked.deviation / math.sqrt(stack.curvature)
+        unsure = booked.noise_sd / math.sqrt(stack.curvature)
         if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
             return terrain.line
         expected = terrain.expected()
         expected *= np.trace(hessian) / np.trace(expected)
         hessian, _ = shrink(hessian, expected, unsure, 0.0)
-        step = terrain.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)
+        step = terrain.best_step(hessian, score, (clip * booked.noise_sd) ** 2, _FIRST_POWER)
         return np.asarray(terrain.line + terrain.matrix.T @ step)
 
     def _of_rows(self, n: float, clip: float, way: float = 1.0) -> float:
@@ -995,7 +995,7 @@ class Stepped(Generic[P]):
         booked = self.booked.of(REST)[0]
         clip = place.terrain.rest_clip(hessian, step, place.line.most)
         what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
-        return clip * gate.release(booked, source, what).value, clip * booked.deviation
+        return clip * gate.release(booked, source, what).value, clip * booked.noise_sd
 
     def model(self, n: int | None) -> Model:
         """What was estimated."""

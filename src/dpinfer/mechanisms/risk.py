@@ -352,6 +352,6 @@ class Risk:
         taken row by row.
         """
         sign, offset = line(self.loss, block.labels)
-        placed = self.neighbours.in_place and block.fixed
+        placed = self.neighbours.keeps_positions and block.fixed
         each = block.rows @ coef if placed else np.einsum("...ij,j->...i", block.rows, coef)
         return np.asarray(offset + sign * each)

@@ -187,7 +187,7 @@ class Block:
         keep their bits.  Where not, ``error`` is how far a term of the sum may so be off: the bound
         of the sum carries that for so many rows, or the rows are mapped one by one.
         """
-        placed = neighbours.in_place and self.fixed
+        placed = neighbours.keeps_positions and self.fixed
         if placed or carried(error, self.among):
             return np.asarray(rows @ matrix.T)
         return np.asarray(np.einsum("...ij,kj->...ik", rows, matrix))

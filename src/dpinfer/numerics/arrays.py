@@ -13,25 +13,25 @@ Array = npt.NDArray[np.float64]
 
 
 class Randomness(Protocol):
-    """What a law needs to draw: a numpy Generator (studies), or the operating system (releases)."""
+    """A source of draws for a law: a numpy Generator (studies), or the operating system (releases)."""
 
     def standard_normal(self, size: tuple[int, ...], /) -> Array:
-        """Independent N(0, 1) numbers."""
+        """Draw independent N(0, 1) numbers."""
         ...
 
     def standard_exponential(self, size: tuple[int, ...], /) -> Array:
-        """Independent exponential numbers with mean 1."""
+        """Draw independent exponential numbers with mean 1."""
         ...
 
 
 def solved(matrix: Array, right: Array) -> Array:
-    """matrix⁻¹ right."""
+    """Return matrix⁻¹ right."""
     return np.asarray(np.linalg.solve(matrix, right), dtype=np.float64)
 
 
 def svec(matrix: Array) -> Array:
-    """Upper triangle of a symmetric matrix or a stack, off-diagonals times sqrt 2: a vector of the
-    same norm.
+    """Return the upper triangle of a symmetric matrix or a stack, off-diagonals times sqrt 2: a
+    vector of the same norm.
     """
     dim = matrix.shape[-1]
     indices, factors = _triangle(dim)
@@ -40,7 +40,7 @@ def svec(matrix: Array) -> Array:
 
 
 def unsvec(vector: Array, dim: int) -> Array:
-    """The inverse of `svec`."""
+    """Return the matrix that `svec` made a vector of."""
     indices, factors = _triangle(dim)
     rows, columns = np.divmod(indices, dim)
     half = vector / factors
@@ -52,7 +52,9 @@ def unsvec(vector: Array, dim: int) -> Array:
 
 @lru_cache(maxsize=32)
 def _triangle(dim: int) -> tuple[Indices, Array]:
-    """Where the upper triangle stands in a flat matrix, and 1 on the diagonal, sqrt 2 beside it."""
+    """Return the indices of the upper triangle in a flat matrix, with weights 1 on the diagonal,
+    sqrt 2 beside it.
+    """
     rows, columns = np.triu_indices(dim)
     return rows * dim + columns, np.where(rows == columns, 1.0, np.sqrt(2))
 
@@ -65,8 +67,8 @@ def boundary(
     *,
     by_ratio: bool = False,
 ) -> tuple[float, float]:
-    """A bracket of the boundary between ``low``, where the statement holds, and ``high``, where it
-    does not.
+    """Return a bracket of the boundary between ``low``, where the statement holds, and ``high``,
+    where it does not.
 
     It is narrowed to ``relative`` times its upper end, by halves, or by_ratio by geometric means.
     The first number is on the side where the statement was seen to hold, the second on the other:

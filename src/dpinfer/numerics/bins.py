@@ -5,7 +5,7 @@ import numpy as np
 from dpinfer.numerics.arrays import Array
 
 BINS = 16
-"""Of a histogram that zooms in."""
+"""Bins of a histogram that zooms in."""
 
 
 OUTCOME_ZOOMS = 3
@@ -16,22 +16,20 @@ COLUMN_ZOOMS = 2
 """Histograms of a column after that of its magnitudes, each inside the last."""
 
 
-LARGEST_POWER = (
-    400  # of the powers of two that are told apart; beyond, double precision cannot square
-)
+LARGEST_POWER = 400  # powers of two that have a bin; beyond, double precision cannot square
 
 
 def inner_edges(low: float, high: float) -> Array:
-    """The edges between the bins of [low, high]."""
+    """Return the edges between the bins of [low, high]."""
     return np.asarray(np.linspace(low, high, BINS + 1)[1:-1])
 
 
 COUNT_BINS = 22
-"""Of the sizes of a count, each twice as wide as the next: six decades below its bound."""
+"""Bins of the sizes of a count, each twice as wide as the next: six decades below its bound."""
 
 
 def count_edges() -> Array:
-    """The edges between these bins, for counts over their public bound."""
+    """Return the edges between these bins, for counts over their public bound."""
     return np.asarray(2.0 ** -np.arange(COUNT_BINS - 1.0, 0.0, -1.0))
 
 

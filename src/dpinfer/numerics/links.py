@@ -80,11 +80,11 @@ class Family:
     counts: bool = False
 
     def outcome(self, labels: Array) -> Array:
-        """The outcome of a label or of a scaled outcome."""
+        """Return the outcome of a label or of a scaled outcome."""
         return np.asarray((self.low + self.high) / 2 + (self.high - self.low) / 2 * labels)
 
     def left(self, eta: Array, z: Array) -> Array:
-        """What a step z of the predictor leaves: h(η + z) - h(η) - h'(η) z."""
+        """Return the remainder of a step z of the predictor: h(η + z) - h(η) - h'(η) z."""
         mean = self.mean(eta)
         return np.asarray(self.mean(eta + z) - mean - self.slope(mean) * z)
 

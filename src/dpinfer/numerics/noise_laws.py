@@ -18,7 +18,7 @@ class Gaussian:
         return self.scale * rng.standard_normal(shape)
 
     def variance(self, dim: int) -> float:  # noqa: ARG002  (one signature for all laws)
-        """Variance of one coordinate."""
+        """Return the variance of one coordinate."""
         return self.scale**2
 
 
@@ -38,7 +38,7 @@ class SphericalLaplace:
         return np.asarray(direction * radius)
 
     def variance(self, dim: int) -> float:
-        """Variance of one coordinate: E‖b‖²/dim = (dim + 1)/rate²."""
+        """Return the variance of one coordinate: E‖b‖²/dim = (dim + 1)/rate²."""
         return (dim + 1) / self.rate**2
 
 
@@ -54,12 +54,12 @@ class Laplace:
         return np.asarray(difference / self.rate)
 
     def variance(self, dim: int) -> float:  # noqa: ARG002  (one signature for all laws)
-        """Variance of one number."""
+        """Return the variance of one number."""
         return 2 / self.rate**2
 
 
 Law = Gaussian | SphericalLaplace | Laplace
-"""What the noise of a release may follow."""
+"""The laws of the noise of a release."""
 
 
 NO_NOISE = Gaussian(0.0)
@@ -67,6 +67,6 @@ NO_NOISE = Gaussian(0.0)
 
 
 def noise_sd(law: Law) -> float:
-    """The standard deviation of each number of Gaussian noise."""
+    """Return the standard deviation of each number of Gaussian noise."""
     assert isinstance(law, Gaussian)
     return law.scale

@@ -32,7 +32,7 @@ class Account:
         return accountant.limit(self.ledger.total)
 
     def statement(self, largest: float | None = None) -> str:
-        """What is left, or will be where ``largest`` is given, in one phrase."""
+        """Return what is left, or will be where ``largest`` is given, in one phrase."""
         total = self.ledger.total
         amount = rounded_down(self.largest if largest is None else largest, 4)
         if not isinstance(total, ApproxDP):
@@ -43,7 +43,7 @@ class Account:
         )
 
     def state(self) -> dict[str, Any]:
-        """The same for a program."""
+        """Return the same for a program."""
         return {
             "path": str(self.ledger.path),
             "title": self.ledger.title,

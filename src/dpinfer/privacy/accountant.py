@@ -1,4 +1,4 @@
-"""What releases cost together: those of one fit, and the entries of a ledger, one after the other.
+"""The cost of releases together: those of one fit, and the entries of a ledger, one after the other.
 
 Always derived from the releases, never from old sums.  The releases of one fit, whose sizes are
 fixed beforehand, in the terms of a total budget:
@@ -62,38 +62,38 @@ Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
 
 ROUNDING = 1e-12
-"""How far a sum may exceed its total by rounding alone, relatively."""
+"""The relative amount by which a sum may exceed its total by rounding alone."""
 
 SEARCHED = 1e-9
 """The same for an ε that was found by a search."""
 
-_NOTHING_LEFT = 1e-9  # of a total's ρ: no fit can use so little
-_SEARCHED_SHARE = 1e-9  # of the ρ of the largest fit
-_SPARE = 1e-8  # of the largest fit's ε: what rounding may ask for beside
+_NOTHING_LEFT = 1e-9  # share of a total's ρ that no fit can use
+_SEARCHED_SHARE = 1e-9  # relative error of the ρ of the largest fit
+_SPARE = 1e-8  # share of the largest fit's ε that is kept for rounding
 _GRID = 4000  # steps of the privacy loss per release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
-_TAIL = 9.0  # deviations of a privacy loss that are kept; what is beyond counts as infinite
+_TAIL = 9.0  # standard deviations of a privacy loss that are kept; a larger loss counts as infinite
 
 
 def limit(total: Total) -> float:
-    """The total as a number: ρ for ZCDP, ε otherwise."""
+    """Return the total as a number: ρ for ZCDP, ε otherwise."""
     return total.rho if isinstance(total, ZCDP) else total.epsilon
 
 
 def measure(total: Total) -> str:
-    """The name of that number."""
+    """Return the name of that number."""
     return "rho" if isinstance(total, ZCDP) else "epsilon"
 
 
 def counted_in(total: Total) -> str:
-    """The name of what `added_up` adds up."""
+    """Return the name of what `added_up` adds up."""
     return "epsilon" if isinstance(total, PureDP) else "rho"
 
 
 def added_up(total: Total, releases: Sequence[Release]) -> float:
-    """The costs of releases one by one, added up, so that any part of them is judged by itself: ε
-    for a PureDP total, ρ for others.
+    """Return the costs of releases one by one, added up, so that any part of them is judged by
+    itself: ε for a PureDP total, ρ for others.
     """
     if isinstance(total, PureDP):
         return spent(total, releases)
@@ -118,8 +118,8 @@ def affordable(total: Total, releases: Sequence[Release]) -> bool:
 
 
 def largest_factor(total: ApproxDP, scaled: Callable[[float], Sequence[Release]]) -> float:
-    """By how much the shares of a plan may grow and still be paid for together; 1 is known to be
-    paid for.
+    """Return by how much the shares of a plan may grow and still be paid for together; 1 is known
+    to be paid for.
 
     ``scaled`` gives the releases for a factor.  Found to within a ten-thousandth, or exactly where
     the noise of a factor needs no search of its own.
@@ -132,8 +132,8 @@ def largest_factor(total: ApproxDP, scaled: Callable[[float], Sequence[Release]]
 
 
 def spent(total: Total, releases: Sequence[Release]) -> float:
-    """The cost of releases together; what each releases may depend on the others, their sizes may
-    not, for ApproxDP.
+    """Return the cost of releases together; for ApproxDP each may depend on the results of the others,
+    but its size may not.
 
     Guarantee [derived_totals]: never below the privacy loss of the releases: ε adds for a PureDP
     total, ρ for a ZCDP total; for an ApproxDP total it is an ε at which all of them together are
@@ -162,31 +162,31 @@ def spent(total: Total, releases: Sequence[Release]) -> float:
 
 
 def rho_of(release: Release) -> float:
-    """The cost of a release in zCDP."""
+    """Return the cost of a release in zCDP."""
     assert not isinstance(release.share, NoPrivacy)
     return release.share.zcdp().rho
 
 
 def zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
-    """ε at δ of the sum of ρ."""
+    """Return ε at δ of the sum of ρ."""
     return epsilon_from_zcdp(math.fsum(rho_of(r) for r in releases), delta)
 
 
 def _renyi_epsilon(releases: Sequence[Release], delta: float, ceiling: float = math.inf) -> float:
-    """The best order of the divergences added up; infinite if zCDP knows as much, or if it is
-    clearly above ``ceiling``.
+    """Return ε at δ by the best order of the divergences added up; infinite if zCDP knows as much, or if it
+    is clearly above ``ceiling``.
     """
     minima = [release.objective for release in releases if isinstance(release, PerturbedMinimum)]
-    rest = math.fsum(
+    zcdp = math.fsum(
         r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases
     )
     if not minima:
         return math.inf
-    least = rest + math.fsum(objective.least for objective in minima)
-    if epsilon_from_renyi(least * (1 + ORDERS), delta) > ceiling:
+    smallest = zcdp + math.fsum(objective.least for objective in minima)
+    if epsilon_from_renyi(smallest * (1 + ORDERS), delta) > ceiling:
         return math.inf
     curves = np.sum([objective.divergences() for objective in minima], axis=0)
-    return epsilon_from_renyi(curves + rest * (1 + ORDERS), delta)
+    return epsilon_from_renyi(curves + zcdp * (1 + ORDERS), delta)
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ class _Losses:
     perturbed: tuple[PerturbedObjective, ...]
 
     def profile(self) -> Callable[[float], float] | None:
-        """δ as a function of ε where it has a closed form: Gaussian releases, with one perturbed
-        minimum or none.
+        """Return δ as a function of ε where it has a closed form: Gaussian releases, with one
+        perturbed minimum or none.
         """
         if self.pure or len(self.perturbed) > 1:
             return None
@@ -212,7 +212,7 @@ class _Losses:
 
 
 def _losses(releases: Sequence[Release]) -> _Losses | None:
-    """The losses by kind; None if a release has a zCDP cost and nothing else."""
+    """Return the losses by kind; None if a release has a zCDP cost and nothing else."""
     rhos: list[float] = []
     pure: list[float] = []
     perturbed: list[PerturbedObjective] = []
@@ -230,8 +230,8 @@ def _losses(releases: Sequence[Release]) -> _Losses | None:
 
 
 def _exact_epsilon(releases: Sequence[Release], delta: float, epsilon: float) -> float:
-    """ε at δ from the privacy losses themselves; ``epsilon``, which is valid, if that is no better
-    or they are not all known.
+    """Return ε at δ from the privacy losses themselves; ``epsilon``, which is valid, if that is no
+    better or they are not all known.
     """
     losses = _losses(releases)
     if losses is None:
@@ -247,8 +247,8 @@ def _exact_epsilon(releases: Sequence[Release], delta: float, epsilon: float) ->
 
 
 def _composed_epsilon(losses: _Losses, delta: float, size: float) -> float:
-    """ε at δ of all privacy losses added up on a grid, rounded up; ``size`` is about how large it
-    is.
+    """Return ε at δ of all privacy losses added up on a grid, rounded up; ``size`` is about how
+    large it is.
     """
     if delta < _SMALLEST_DELTA:
         return math.inf
@@ -272,7 +272,9 @@ def _composed_epsilon(losses: _Losses, delta: float, size: float) -> float:
 
 
 def _pure_loss(epsilon: float, step: float) -> Any:
-    """Randomised response, which dominates every ε-private release."""
+    """Return the loss of randomised response, which dominates every ε-private release (Kairouz, Oh and
+    Viswanath, 2015).
+    """
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
     top = math.ceil(epsilon / step)
@@ -284,15 +286,15 @@ def _pure_loss(epsilon: float, step: float) -> Any:
 
 
 def _perturbed_loss(scale: float, kappa: float, signs: int, step: float) -> Any:
-    """κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s where the slope has two signs; Z standard
-    normal.
+    """Return the loss κ + max(0, 2/s² + 2Z/s), or κ + 2/s² + 2|Z|/s where the slope has two signs;
+    Z standard normal.
     """
     from dp_accounting.pld import pld_pmf  # noqa: PLC0415
 
     mean = kappa + 2 / scale**2
     sd = 2 / scale
-    least = mean if signs == 2 else kappa
-    first = math.ceil(least / step)
+    lowest = mean if signs == 2 else kappa
+    first = math.ceil(lowest / step)
     last = math.ceil((mean + _TAIL * sd) / step)
     steps = step * np.arange(first, last + 1)
     # the chance of a loss above each step
@@ -332,25 +334,25 @@ class Count:
 
     @property
     def rule(self) -> str:
-        """Which rule judges the last entry, in words; the first one's where there is none."""
+        """The rule that judges the last entry, in words; the first one's where there is none."""
         if not isinstance(self.total, ApproxDP):
             return f"sum of {measure(self.total)}"
         return FIRST if len(self.entries) < 2 else self._filter.words
 
     def rules(self) -> tuple[str, ...]:
-        """The rule that judged each entry when it came."""
+        """Return the rule that judged each entry when it came."""
         if not self.entries:
             return ()
         kinds = [_gaussian(entry) for entry in self.entries]
         other = kinds.index(False) if False in kinds else len(kinds)
         # rules change after the first entry and with the first one that is not Gaussian
         changes = (1, 2, max(2, other + 1))
-        first, second, rest = (replace(self, entries=self.entries[:end]).rule for end in changes)
-        rules = [second if place < other else rest for place in range(1, len(kinds))]
+        first, second, later = (replace(self, entries=self.entries[:end]).rule for end in changes)
+        rules = [second if number < other else later for number in range(1, len(kinds))]
         return (first, *rules)
 
     def spent(self) -> float:
-        """ε, ρ, or ε at δ: at most the total exactly if everything is paid for."""
+        """Return ε, ρ, or ε at δ: at most the total exactly if everything is paid for."""
         if self.late or self._delta <= 0:
             return math.inf
         if isinstance(self.total, ApproxDP) and len(self.entries) > 1:
@@ -358,8 +360,8 @@ class Count:
         return spent(self.total, self._releases)
 
     def left(self) -> float:
-        """The total less what its sum, or the filter that would judge a further entry, has counted
-        so far.
+        """Return the total less what its sum, or the filter that would judge a further entry, has
+        counted so far.
         """
         if self.late or self._delta <= 0:
             return 0.0
@@ -368,8 +370,8 @@ class Count:
         return max(0.0, limit(self.total) - spent(self.total, self._releases))
 
     def largest(self) -> float:
-        """The most that one further fit may cost, in the terms of the total, if all its noise is
-        Gaussian.
+        """Return the most that one further fit may cost, in the terms of the total, if all its
+        noise is Gaussian.
 
         Under an (ε, δ) total that is an ε at the total's own δ.  Fits cost less together than one
         by one, so it is more than `left`.  A fit with other noise, as a penalised one, may be
@@ -379,20 +381,20 @@ class Count:
             return self.left()
         if not self.entries:
             return self.total.epsilon
-        most = self.total.zcdp().rho
+        upper = self.total.zcdp().rho
 
         def pays(rho: float) -> bool:
             return replace(self, entries=(*self.entries, _sum_of(rho))).paid()
 
         # a first entry alone is judged exactly, which may pay a little more than zCDP's conversion
-        while pays(most):
-            most *= 2
-        least = most * _NOTHING_LEFT
-        if not pays(least):
+        while pays(upper):
+            upper *= 2
+        lower = upper * _NOTHING_LEFT
+        if not pays(lower):
             return 0.0
-        found, _ = boundary(pays, least, most, _SEARCHED_SHARE, by_ratio=True)
+        rho, _ = boundary(pays, lower, upper, _SEARCHED_SHARE, by_ratio=True)
         # a fit finds its ρ by a search of its own, which may end a little higher
-        return spent(self.total, _sum_of(found)) * (1 - _SPARE)
+        return spent(self.total, _sum_of(rho)) * (1 - _SPARE)
 
     def paid(self) -> bool:
         """Whether the total pays for everything."""
@@ -413,7 +415,7 @@ class Count:
 
     @property
     def _delta(self) -> float:
-        """What the levels of the first entry leave of δ; 1 where there is none."""
+        """The part of δ that the levels of the first entry leave; 1 where there is none."""
         if not isinstance(self.total, ApproxDP):
             return 1.0
         taken = delta_of(self.entries[0]) if self.entries else 0.0
@@ -425,7 +427,9 @@ class Count:
 
     @property
     def _filter(self) -> "_Filter":
-        """By the first entry, which nothing was seen before, and then by whether all are Gaussian."""
+        """The filter: by the first entry, which nothing was seen before, and then by whether all
+        are Gaussian.
+        """
         assert isinstance(self.total, ApproxDP)
         order, branch = self.orders
         if not _gaussian(self.entries[0]):
@@ -455,8 +459,8 @@ class _Filter:
         return self._at_order(releases) <= epsilon * (1 + ROUNDING)
 
     def epsilon(self, releases: Sequence[Release]) -> float:
-        """An ε at ``delta`` of these releases: at most that of the total exactly if the filter
-        admits them.
+        """Return an ε at ``delta`` of these releases: at most that of the total exactly if the
+        filter admits them.
 
         An order that is good where the total is nearly spent is poor where little is; zCDP's
         conversion, which uses the best order, is no smaller than the total where the filter is
@@ -477,8 +481,8 @@ class _Filter:
 
 
 def renyi_orders(total: Total) -> tuple[float, ...]:
-    """The orders of the filters of an ApproxDP total: the best of zCDP's conversion, at δ and at
-    its `BRANCH`.
+    """Return the orders of the filters of an ApproxDP total: the best of zCDP's conversion, at δ
+    and at its `BRANCH`.
     """
     if not isinstance(total, ApproxDP):
         return ()
@@ -487,10 +491,10 @@ def renyi_orders(total: Total) -> tuple[float, ...]:
 
 @lru_cache(maxsize=1024)
 def _order(epsilon: float, delta: float) -> float:
-    """The α at which ε at δ pays for the largest ρ."""
+    """Return the α at which ε at δ pays for the largest ρ."""
 
     def missing(log_beyond: float) -> float:
-        """-ρ, so that the best order is where it is lowest."""
+        """Return -ρ, so that the best order is where it is lowest."""
         beyond = np.array(math.exp(log_beyond))
         return float((epsilon_at(beyond, np.zeros(()), delta) - epsilon) / (1 + beyond))
 
@@ -503,12 +507,14 @@ def _gaussian(releases: Sequence[Release]) -> bool:
 
 
 def _sum_of(rho: float) -> tuple[Release, ...]:
-    """The releases of a fit of Gaussian noise that costs ρ: one sum of that cost stands for all."""
+    """Return the releases of a fit of Gaussian noise that costs ρ: one sum of that cost stands for
+    all.
+    """
     return (NoisySum("a next fit", ZCDP(rho), 1.0),)
 
 
 def _divergence(release: Release, order: float) -> float:
-    """D_α of one release: never above ρα, which its share allows."""
+    """Return D_α of one release: never above ρα, which its share allows."""
     by_rho = rho_of(release) * order
     if isinstance(release.share, PureDP):
         return min(by_rho, _of_randomised_response(release.share.epsilon, order))
@@ -519,7 +525,7 @@ def _divergence(release: Release, order: float) -> float:
 
 
 def _of_randomised_response(epsilon: float, order: float) -> float:
-    """The largest D_α of all ε-private releases."""
+    """Return the largest D_α of all ε-private releases."""
     top = float(np.logaddexp(order * epsilon, (1 - order) * epsilon) - np.logaddexp(0.0, epsilon))
     rounding = 4e-16 * (1 + order * epsilon)
     return min(epsilon, (top + rounding) / (order - 1))

@@ -21,11 +21,11 @@ class Cell:
     known: int = 64
 
     def exponential(self) -> arb:
-        """-log U."""
+        """Return -log U."""
         return -self._ball().log()
 
     def normal(self) -> arb:
-        """|Z|/sqrt(2), from the tail: no cancellation."""
+        """Return |Z|/sqrt(2), from the tail: no cancellation."""
         return (2 * self._ball()).erfcinv()
 
     def extend(self, more: Callable[[int], int]) -> None:
@@ -37,7 +37,7 @@ class Cell:
         return arb((2 * self.number + 1, -self.known - 1), (1, -self.known - 1))
 
 
-# python-flint has one precision for all threads.  Balls enclose at any precision, so nobody's
+# python-flint has one precision for all threads.  Balls enclose at any precision, so no other thread's
 # change of it can make a draw wrong; the lock keeps our threads from restoring each other's.  A
 # fork waits for it: no child inherits it shut.
 _PRECISION = threading.RLock()
@@ -52,7 +52,9 @@ if hasattr(os, "register_at_fork"):
 def settled(
     ratio: Fraction, normals: Words, exponentials: Words, squared: Words, more: Callable[[int], int]
 ) -> list[int]:
-    """round(ratio sqrt(2G) |Z|) modulo 2⁶⁴ for the ``normals``; without exponentials G is 1/2."""
+    """Return round(ratio sqrt(2G) |Z|) modulo 2⁶⁴ for the ``normals``; without exponentials G is
+    1/2.
+    """
     drawn = [Cell(int(word) >> 1) for word in normals]  # the last bit of a word is the sign
     squares = [Cell(int(word) >> 1) for word in squared]
     terms = [Cell(int(word)) for word in exponentials]

@@ -1,5 +1,8 @@
 """Privacy budgets as values; a share of one is again a typed value, never a bare number.
 
+zCDP is that of Bun and Steinke (2016): a Gaussian release of scale bound/sqrt(2ρ) is ρ-zCDP (Proposition 1.6),
+and an ε-private one is ε²/2-zCDP (Proposition 1.4).
+
 PureDP(ε)        a share buys spherical Laplace noise of rate ε/bound
 ZCDP(ρ)          a share buys Gaussian noise of scale bound/sqrt(2ρ)
 ApproxDP(ε, δ)   is split into ZCDP shares; a plan with Gaussian noise scales them up by exact
@@ -28,22 +31,22 @@ class PureDP:
 
     def __post_init__(self) -> None:
         _require_positive("epsilon", self.epsilon)
-        _require_told_apart("epsilon", self.epsilon, 1e100)
+        _require_representable("epsilon", self.epsilon, 1e100)
 
     def split(self, *weights: float) -> tuple["PureDP", ...]:
-        """Shares in proportion to ``weights``, adding up to the whole."""
+        """Return shares in proportion to ``weights``, adding up to the whole."""
         return tuple(PureDP(self.epsilon * w) for w in _fractions(weights))
 
     def pure(self) -> "PureDP":
-        """The pure share of the same cost: itself."""
+        """Return the pure share of the same cost: itself."""
         return self
 
     def zcdp(self) -> "ZCDP":
-        """The zCDP cost, ε²/2."""
+        """Return the zCDP cost, ε²/2."""
         return ZCDP(privacy_cost.zcdp_from_pure(self.epsilon))
 
     def noise(self, bound: float) -> Law:
-        """Noise for a sum that one record moves by at most ``bound``.
+        """Return the law of noise for a sum that one record moves by at most ``bound``.
 
         Guarantee [laplace_scale]: rate ε/bound, so that the release is ε-differentially private.
         """
@@ -66,27 +69,29 @@ class ZCDP:
 
     def __post_init__(self) -> None:
         _require_positive("rho", self.rho)
-        _require_told_apart("rho", self.rho, 1e210)  # the squares of all epsilons and their shares
+        _require_representable(
+            "rho", self.rho, 1e210
+        )  # the squares of all epsilons and their shares
 
     def split(self, *weights: float) -> tuple["ZCDP", ...]:
-        """Shares in proportion to ``weights``, adding up to the whole."""
+        """Return shares in proportion to ``weights``, adding up to the whole."""
         return tuple(ZCDP(self.rho * w) for w in _fractions(weights))
 
     def pure(self) -> PureDP:
-        """The pure share of the same cost: ε = sqrt(2ρ)."""
+        """Return the pure share of the same cost: ε = sqrt(2ρ)."""
         return PureDP(privacy_cost.pure_from_zcdp(self.rho))
 
     def zcdp(self) -> "ZCDP":
-        """The zCDP cost: itself."""
+        """Return the zCDP cost: itself."""
         return self
 
     def approx(self, delta: float) -> "ApproxDP":
-        """What this budget promises at a given δ, ``delta``."""
+        """Return what this budget promises at a given δ, ``delta``."""
         _require_delta(delta)
         return ApproxDP(privacy_cost.epsilon_from_zcdp(self.rho, delta), delta)
 
     def noise(self, bound: float) -> Law:
-        """Noise for a sum that one record moves by at most ``bound``.
+        """Return the law of noise for a sum that one record moves by at most ``bound``.
 
         Guarantee [gaussian_scale]: scale bound/sqrt(2ρ), so that the release is ρ-zCDP.
         """
@@ -112,15 +117,15 @@ class ApproxDP:
 
     def __post_init__(self) -> None:
         _require_positive("epsilon", self.epsilon)
-        _require_told_apart("epsilon", self.epsilon, 1e100)
+        _require_representable("epsilon", self.epsilon, 1e100)
         _require_delta(self.delta)
 
     def split(self, *weights: float) -> tuple[ZCDP, ...]:
-        """zCDP shares in proportion to ``weights``, adding up to the converted budget."""
+        """Return zCDP shares in proportion to ``weights``, adding up to the converted budget."""
         return self.zcdp().split(*weights)
 
     def zcdp(self) -> ZCDP:
-        """The largest zCDP budget that this one pays for."""
+        """Return the largest zCDP budget that this one pays for."""
         return ZCDP(privacy_cost.zcdp_from_approx(self.epsilon, self.delta))
 
     def __str__(self) -> str:
@@ -132,16 +137,16 @@ class NoPrivacy:
     """Noise off.  The result says that it is not private."""
 
     def split(self, *weights: float) -> tuple["NoPrivacy", ...]:
-        """As many copies of itself as there are ``weights``."""
+        """Return as many copies of itself as there are ``weights``."""
         return tuple(self for _ in _fractions(weights))
 
     def noise(self, bound: float) -> Law:  # noqa: ARG002  (one signature for all shares)
-        """No noise, whatever the ``bound``."""
+        """Return no noise, whatever the ``bound``."""
         return NO_NOISE
 
     @property
     def amount(self) -> str:
-        """Nothing is paid."""
+        """The amount: nothing is paid."""
         return "noise off"
 
     def __str__(self) -> str:
@@ -149,14 +154,14 @@ class NoPrivacy:
 
 
 Share = PureDP | ZCDP | NoPrivacy
-"""What one release may cost."""
+"""The cost of one release."""
 
 Budget = Share | ApproxDP
-"""What a user may declare."""
+"""The budgets that a user may declare."""
 
 
 def compose(shares: Iterable[Share]) -> Share:
-    """The cost of adaptive releases together.
+    """Return the cost of adaptive releases together.
 
     Guarantee [composition]: pure shares add in ε; once a zCDP share is among them, everything adds
     in ρ.
@@ -185,8 +190,8 @@ def require_promise(budget: object) -> None:
 
 
 def weak_delta(budget: object, n: int | None) -> str:
-    """A sentence on a δ that lets a fit of ``n`` records publish one of them; empty where there is
-    none, or n private.
+    """Return a sentence on a δ that lets a fit of ``n`` records publish one of them; empty where
+    there is none, or n private.
 
     It depends on the budget and the public number of records alone.
     """
@@ -203,11 +208,12 @@ def _require_positive(name: str, number: object) -> None:
         raise BudgetError(f"{name} must be a positive finite number, not {number!r}")
 
 
-def _require_told_apart(name: str, number: float, most: float) -> None:
+def _require_representable(name: str, number: float, largest: float) -> None:
     """Refuse what the squares and quotients of a search would turn into 0 or infinity."""
-    if not 1 / most <= float(number) <= most:
+    if not 1 / largest <= float(number) <= largest:
         raise BudgetError(
-            f"{name} = {number!r} is beyond what can be computed with: choose a number from {1 / most:g} to {most:g}"
+            f"{name} = {number!r} is beyond what can be computed with: choose a number from {1 / largest:g} to "
+            f"{largest:g}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What a ledger writes down: its terms and the entries of fits, as values and as stored texts."""
+"""The contents of a ledger: its terms and the entries of fits, as values and as stored texts."""
 
 import json
 import math
@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from dpinfer import persistence
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import LedgerError
 from dpinfer.mechanisms.privacy_cost import PerturbedObjective
-from dpinfer.neighbours import Neighbours
 from dpinfer.persistence import FileNames
 from dpinfer.privacy.accountant import Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
@@ -27,7 +27,7 @@ from dpinfer.privacy.store import RESTORE
 
 FORMAT = "dpinfer.Ledger"
 VERSION = 3
-"""Of the texts.  Versions 1 and 2 were never released: releases had no bounds."""
+"""The version of the texts.  Versions 1 and 2 were never released: releases had no bounds."""
 
 NAMES = FileNames(
     {
@@ -63,7 +63,7 @@ class Entry:
     purpose: str
     unit: str
     events: tuple[Release, ...]
-    neighbours: Neighbours = Neighbours.REPLACE
+    neighbours: Adjacency = Adjacency.REPLACE
     schema: str = ""
     release: str = ""
     time: str = ""
@@ -77,7 +77,7 @@ class Entry:
 
 
 class Book(Protocol):
-    """What the gate asks of a ledger."""
+    """The part of a ledger that the gate uses."""
 
     def book(self, entry: Entry) -> str:
         """Write the entry down and name it, or raise `LedgerError` and leave everything as it was."""
@@ -86,11 +86,11 @@ class Book(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a ledger declares once; ``orders`` are those of its filters, fixed when it was made."""
+    """The terms that a ledger declares once; ``orders`` are the Rényi orders of its filters, fixed when it was made."""
 
     total: Total
     unit: str
-    neighbours: Neighbours
+    neighbours: Adjacency
     title: str
     created: str
     orders: tuple[float, ...]
@@ -110,12 +110,12 @@ _NAMES = NAMES | FileNames({"Entry": Entry, "Terms": Terms})
 
 
 def header_text(terms: Terms) -> str:
-    """The header as it is stored."""
+    """Return the header as it is stored."""
     return _text({"format": FORMAT, "version": VERSION, **persistence.encode(terms, _NAMES)})
 
 
 def terms_of(header: str) -> Terms:
-    """The inverse of `header_text`."""
+    """Return the terms in a header."""
     try:
         raw = json.loads(header)
         if raw.pop("format") != FORMAT:
@@ -129,7 +129,7 @@ def terms_of(header: str) -> Terms:
 
 
 def entry_text(entry: Entry) -> str:
-    """An entry as it is stored, with its cost for readers; nothing is derived from that."""
+    """Return an entry as it is stored, with its cost for readers; nothing is derived from that."""
     try:
         cost = persistence.encode(entry.cost, NAMES)
         text = _text({**persistence.encode(entry, _NAMES), "version": VERSION, "cost": cost})
@@ -148,8 +148,8 @@ def entry_text(entry: Entry) -> str:
 
 
 def entry_of(number: int, text: str) -> Entry:
-    """The inverse of `entry_text`.  A field that was added to events or entries later takes its
-    default.
+    """Return the entry in a text.  A field that was added to events or entries later takes
+    its default.
     """
     try:
         entry, step = _read(text)
@@ -165,7 +165,7 @@ def entry_of(number: int, text: str) -> Entry:
 
 
 def understated(entry: Entry) -> str:
-    """The first step whose own parameters cost more than its share; empty if there is none.
+    """Return the first step whose own parameters cost more than its share; empty if there is none.
 
     Guarantee [stated_costs]: an entry with such a step is neither booked nor read.
     """
@@ -185,7 +185,7 @@ def _understated(release: Release) -> bool:
 
 @lru_cache(maxsize=16_384)
 def _read(text: str) -> tuple[Entry, str]:
-    """The entry of a text and its first step that states too little."""
+    """Return the entry of a text and its first step that states too little."""
     entry = _entry(text)
     return entry, understated(entry)
 
@@ -214,7 +214,7 @@ def _fields(raw: dict[str, Any]) -> dict[str, Any]:
         for name, value in raw.items()
         if name not in ("kind", "version")
     }
-    return fields | {"neighbours": Neighbours(raw["neighbours"])}
+    return fields | {"neighbours": Adjacency(raw["neighbours"])}
 
 
 def _text(value: dict[str, Any]) -> str:

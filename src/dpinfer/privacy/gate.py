@@ -36,14 +36,14 @@ from dpinfer.rows.encoded import sample
 from dpinfer.rows.source import Source
 
 _BITS_OF_B = 40  # by which the grid of b is finer than b
-_SMALLEST_MASK = 2.0**-7  # of what the noise does to the minimum
+_SMALLEST_MASK = 2.0**-7  # share of the effect of the noise on the minimum
 
 
 @dataclass(frozen=True)
 class Released:
     """A number that may be published, and the law of the noise that is in it (or in its objective).
 
-    ``mask`` is the deviation of the further noise that hides how far a float minimum is from the
+    ``mask`` is the standard deviation of the further noise that hides how far a float minimum is from the
     real one.
     """
 
@@ -124,7 +124,7 @@ class Gate:
         self._left.remove(release)
 
     def _minimum(self, release: Minimum, source: Source, risk: Risk) -> Released:
-        """The minimum of a risk plus noise (Algorithm 4), or of the risk plus b·θ, masked
+        """Return the minimum of a risk plus noise (Algorithm 4), or of the risk plus b·θ, masked
         (Algorithm 1).
         """
         law = release.noise(risk)
@@ -133,7 +133,7 @@ class Gate:
         return self._objective_perturbed(release, law, source, risk)
 
     def _output_perturbed(self, law: Law, source: Source, risk: Risk) -> Released:
-        """Algorithm 4; noise that is off leaves the minimum as it is."""
+        """Carry out Algorithm 4; noise that is off leaves the minimum as it is."""
         d = source.dim
         coef = _reached(risk, minimum(risk, source.total, np.zeros(d), sample(source)))
         if law == NO_NOISE:
@@ -147,7 +147,9 @@ class Gate:
     def _objective_perturbed(
         self, release: PerturbedMinimum | LaplaceMinimum, law: Law, source: Source, risk: Risk
     ) -> Released:
-        """Algorithm 1, and the mask that hides how far the float minimum is from the real one."""
+        """Carry out Algorithm 1, with the mask that hides how far the float minimum is from the
+        real one.
+        """
         d = source.dim
         # b on a grid that is finer than its own size by 40 bits: floats hold it exactly
         step = 2.0 ** (math.frexp(_size(law))[1] - _BITS_OF_B)
@@ -168,8 +170,8 @@ class Gate:
         return Released(value, law, math.sqrt(mask.variance(d)))
 
     def _added(self, exact: Array, noise: Law, bound: float) -> Array:
-        """The array on a grid plus exactly rounded noise: that is round(exact + noise), so privacy
-        loses nothing.
+        """Return the array on a grid plus exactly rounded noise: that is round(exact + noise), so
+        privacy loses nothing.
         """
         if noise == NO_NOISE:
             return exact
@@ -191,8 +193,8 @@ def _size(law: Law) -> float:
 
 
 def _reached(risk: Risk, search: Search) -> Array:
-    """The step to the minimum, drawn back to the public reach; one fixed error if the search fell
-    short.
+    """Return the step to the minimum, drawn back to the public reach; one fixed error if the search
+    fell short.
     """
     if risk.ridge == 0:  # noise is off: private releases need a ridge
         return search.coef

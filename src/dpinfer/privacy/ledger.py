@@ -10,8 +10,8 @@ from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, Self
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import DpinferError, LedgerError
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
@@ -24,34 +24,34 @@ from dpinfer.privacy.store import (
     Row,
     Store,
     chain_fault,
-    json_lines,
+    to_jsonl,
 )
 
 Allowance = PureDP | ZCDP
-"""What one asker may spend of a total: ε of a PureDP total, ρ of others."""
+"""The share of a total that one analyst may spend: ε of a PureDP total, ρ of others."""
 
 _REPEATED = "this request was booked before and is not booked twice: look for its result"
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What booking an entry would lead to.
+    """The consequences of booking an entry.
 
-    ``spent``, ``left`` and ``largest`` are those of the ledger afterwards; ``reason`` says why the
-    entry would be refused, ``rule`` what judged it.
+    ``spent``, ``left`` and ``largest`` are those of the ledger afterwards.  ``accepted`` says whether
+    the entry would be booked, ``reason`` why it would be refused, and ``rule`` which rule decided.
     """
 
     spent: float
     left: float
     largest: float
-    allowed: bool
+    accepted: bool
     reason: str = ""
     rule: str = ""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a ledger is whole; ``fault`` says what is broken, where, and what to do."""
+    """Whether a ledger is intact; ``fault`` says what is broken, where, and what to do."""
 
     ok: bool
     entries: int
@@ -60,7 +60,7 @@ class Verification:
 
 
 class _RefusedError(Exception):
-    """An entry is not booked; ``why`` says it, which takes its time, when the file is free again."""
+    """An entry is refused; ``why`` computes the reason, which is slow, once the file is unlocked."""
 
     def __init__(self, why: Callable[[], str]) -> None:
         super().__init__()
@@ -94,8 +94,8 @@ class Ledger:
     unit : str
         What one record is, in words; fits that protect another unit are refused.
     neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
-        What may differ between two data sets, one row or all rows of a unit; fits with another
-        notion are refused.
+        The adjacency: which data sets are neighbours, by one row or by all rows of a unit.  Fits with
+        another adjacency are refused.
     title : str
         What the data are.
     """
@@ -104,12 +104,12 @@ class Ledger:
         self,
         total: Total,
         unit: str = "one record",
-        neighbours: str = Neighbours.REPLACE,
+        neighbours: str = Adjacency.REPLACE,
         title: str = "",
     ) -> None:
         self._terms = _new_terms(total, unit, neighbours, title)
         self._store: Store = MemoryStore(header_text(self._terms))
-        self._seen = self._store.rows()[0]
+        self._last_seen = self._store.rows()[0]
 
     @classmethod
     def create(
@@ -117,10 +117,10 @@ class Ledger:
         path: str | os.PathLike[str],
         total: Total,
         unit: str = "one record",
-        neighbours: str = Neighbours.REPLACE,
+        neighbours: str = Adjacency.REPLACE,
         title: str = "",
     ) -> Self:
-        """A new ledger in a file of its own at ``path``; an existing file is refused.
+        """Make a new ledger in a file of its own at ``path``; an existing file is refused.
 
         ``total``, ``unit``, ``neighbours`` and ``title`` are those of `Ledger`.
         """
@@ -129,7 +129,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """The ledger in the file at ``path``, after checking that it is whole."""
+        """Open the ledger in the file at ``path``, after checking that it is complete."""
         ledger = cls._in(FileStore(Path(path).resolve()))
         verification = ledger.verify()
         if not verification.ok:
@@ -138,21 +138,21 @@ class Ledger:
 
     @classmethod
     def copied(cls, chain: Sequence[Row]) -> Self:
-        """A ledger to read, from the `chain` of another; nothing can be booked in it."""
+        """Make a ledger to read from the `chain` of another; nothing can be booked in it."""
         return cls._in(CopiedStore(chain))
 
     def chain(self) -> list[Row]:
-        """The header and all entries as they are stored, each with its number and its hash."""
+        """Return the header and all entries as they are stored, each with its number and its hash."""
         rows = self._store.rows()
-        self._entries(rows, self._seen)
+        self._entries(rows, self._last_seen)
         return rows
 
     @classmethod
     def _in(cls, store: Store) -> Self:
         ledger = cls.__new__(cls)
         ledger._store = store
-        ledger._seen = _unbroken(store, store.rows())[0]
-        ledger._terms = terms_of(ledger._seen[1])
+        ledger._last_seen = _unbroken(store, store.rows())[0]
+        ledger._terms = terms_of(ledger._last_seen[1])
         return ledger
 
     @property
@@ -162,22 +162,22 @@ class Ledger:
 
     @property
     def unit(self) -> str:
-        """What one record is."""
+        """The name of the unit that is protected."""
         return self._terms.unit
 
     @property
-    def neighbours(self) -> Neighbours:
-        """Which data sets cannot be told apart."""
+    def neighbours(self) -> Adjacency:
+        """The adjacency: which data sets are neighbours."""
         return self._terms.neighbours
 
     @property
     def title(self) -> str:
-        """What the data are."""
+        """The title of the data."""
         return self._terms.title
 
     @property
     def path(self) -> Path | None:
-        """Where the file is; None in memory."""
+        """The path of the file; None in memory."""
         return self._store.path
 
     def book(self, entry: Entry, within: Allowance | None = None) -> str:
@@ -191,7 +191,7 @@ class Ledger:
         text = self._stored(named, within)
 
         def write(rows: list[Row]) -> str:
-            self._judge(self._entries(rows, self._seen), named, within)
+            self._judge(self._entries(rows, self._last_seen), named, within)
             return text
 
         try:
@@ -201,48 +201,50 @@ class Ledger:
         return named.release
 
     def added_up(self, entries: Iterable[Entry]) -> float:
-        """What entries cost one by one, added up: ε for a PureDP total, ρ for others.  That is what
+        """Add up what entries cost one by one: ε for a PureDP total, ρ for others.  That is what
         allowances are counted in; it holds whatever the entries depend on.
         """
         releases = [event for entry in entries for event in entry.events]
         return accountant.added_up(self.total, releases)
 
     def preview(self, entry: Entry, within: Allowance | None = None) -> Preview:
-        """What would be spent and left if the entry were booked.  Nothing is written and nothing is
-        raised.  ``within`` is that of `book`.
+        """Return what would be spent and left if the entry were booked.  Nothing is written and
+        nothing is raised.  ``within`` is that of `book`.
         """
         try:
-            booked = self.entries()
+            entries = self.entries()
             self._stored(entry, within)
-            refusal = self._refusal(booked, entry, within)
-            after = self._count([*booked, entry])
+            refusal = self._refusal(entries, entry, within)
+            after = self._count([*entries, entry])
             largest = math.nan if refusal else after.largest()
             return Preview(after.spent(), after.left(), largest, not refusal, refusal, after.rule)
         except DpinferError as fault:
             return Preview(math.nan, math.nan, math.nan, False, str(fault))
 
     def entries(self) -> tuple[Entry, ...]:
-        """Everything booked so far, oldest first."""
+        """Return everything booked so far, oldest first."""
         return self.read()[0]
 
     def read(self) -> tuple[tuple[Entry, ...], Count]:
-        """The entries, and what they cost together by the rule that judges them, at one moment."""
-        seen = self._seen
-        entries = self._entries(self._store.rows(), seen)
+        """Return the entries, and what they cost together by the rule that judges them, at one
+        moment.
+        """
+        last_seen = self._last_seen
+        entries = self._entries(self._store.rows(), last_seen)
         return entries, self._count(entries)
 
-    def lines(self) -> str:
-        """All rows as JSON lines, with their hashes, the header first: what is handed to an auditor."""
-        return json_lines(self.chain())
+    def to_jsonl(self) -> str:
+        """Return all rows with their hashes as JSON lines, the header first, for an auditor."""
+        return to_jsonl(self.chain())
 
     def spent(self) -> float:
-        """What is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε at δ of
-        an ApproxDP one.
+        """Return what is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε
+        at δ of an ApproxDP one.
         """
         return self.read()[1].spent()
 
     def left(self) -> float:
-        """The total less what was spent, by the rule that would judge a further entry.
+        """Return the total less what was spent, by the rule that would judge a further entry.
 
         With an ApproxDP total releases cost less together than one by one, so that a fit of more
         than this is paid for: see `largest_fit`.
@@ -250,8 +252,8 @@ class Ledger:
         return self.read()[1].left()
 
     def largest_fit(self) -> float:
-        """The most that one further fit may cost: ε of a PureDP total, ρ of a ZCDP one, ε at the
-        total's own δ of an ApproxDP one.
+        """Return the most that one further fit may cost: ε of a PureDP total, ρ of a ZCDP one, ε at
+        the total's own δ of an ApproxDP one.
 
         That is for a fit whose noise is all Gaussian, as logistic regression and least squares
         without a penalty have it.  A penalised fit may get less under an ApproxDP total: ask
@@ -260,30 +262,30 @@ class Ledger:
         return self.read()[1].largest()
 
     def rules(self) -> tuple[str, ...]:
-        """For each entry, the rule that judged whether the total pays for it."""
+        """Return, for each entry, the rule that judged whether the total pays for it."""
         return self.read()[1].rules()
 
     def verify(self) -> Verification:
-        """Whether the ledger is whole: the file, the header, every entry and their order."""
+        """Return whether the ledger is intact: the file, the header, every entry and their order."""
         try:
             damage = self._store.damage()
             if damage:
                 raise LedgerError(_broken(self._store, damage))
-            seen = self._seen
+            last_seen = self._last_seen
             rows = self._store.rows()
-            entries = self._entries(rows, seen)
+            entries = self._entries(rows, last_seen)
         except LedgerError as fault:
             return Verification(False, 0, "", str(fault))
         return Verification(True, len(entries), rows[-1][2])
 
-    def _entries(self, rows: list[Row], seen: Row) -> tuple[Entry, ...]:
-        """The entries of a chain that is whole, has the terms it was opened with, and lacks nothing
-        seen before.
+    def _entries(self, rows: list[Row], last_seen: Row) -> tuple[Entry, ...]:
+        """Return the entries of a chain that is intact, has the terms it was opened with, and lacks
+        nothing seen before.
         """
         header, *others = _unbroken(self._store, rows)
         if terms_of(header[1]) != self._terms:
             raise LedgerError(f"{self.path} is no longer the ledger that was opened: open it again")
-        if len(rows) <= seen[0] or rows[seen[0]][2] != seen[2]:
+        if len(rows) <= last_seen[0] or rows[last_seen[0]][2] != last_seen[2]:
             raise LedgerError(
                 f"{self.path} lacks entries that were in it: an old copy was put back; put the newest one in its place"
             )
@@ -294,34 +296,34 @@ class Ledger:
         """Keep the last row that was seen; a thread that comes late with an earlier one changes
         nothing.
         """
-        if last[0] > self._seen[0]:
-            self._seen = last
+        if last[0] > self._last_seen[0]:
+            self._last_seen = last
 
     def _count(self, entries: Sequence[Entry]) -> Count:
         return Count(self.total, self._terms.orders, tuple(entry.events for entry in entries))
 
-    def _judge(self, booked: Sequence[Entry], entry: Entry, within: Allowance | None) -> None:
+    def _judge(self, entries: Sequence[Entry], entry: Entry, within: Allowance | None) -> None:
         """Refuse what was booked before, what the allowance and what the total does not pay for."""
-        if entry.request and any(entry.request == other.request for other in booked):
+        if entry.request and any(entry.request == other.request for other in entries):
             raise _RefusedError(lambda: _REPEATED)
         if within is not None:
-            own = [other for other in booked if other.by == entry.by]
+            own = [other for other in entries if other.by == entry.by]
             if self.added_up([*own, entry]) > _amount(within) * (1 + accountant.ROUNDING):
                 raise _RefusedError(lambda: self._beyond(own, entry, within))
-        if not self._count([*booked, entry]).paid():
-            raise _RefusedError(lambda: self._too_much(booked, entry))
+        if not self._count([*entries, entry]).paid():
+            raise _RefusedError(lambda: self._too_much(entries, entry))
 
-    def _refusal(self, booked: Sequence[Entry], entry: Entry, within: Allowance | None) -> str:
-        """Why an entry would be refused; empty where it would not."""
+    def _refusal(self, entries: Sequence[Entry], entry: Entry, within: Allowance | None) -> str:
+        """Return why an entry would be refused; empty where it would not."""
         try:
-            self._judge(booked, entry, within)
+            self._judge(entries, entry, within)
         except _RefusedError as refusal:
             return refusal.why()
         return ""
 
     def _stored(self, entry: Entry, within: Allowance | None = None) -> str:
-        """The entry as it would be stored; `LedgerError` if it is none of this ledger, whatever was
-        booked.
+        """Return the entry as it would be stored; `LedgerError` if it is none of this ledger,
+        whatever was booked.
         """
         if isinstance(entry.cost, NoPrivacy):
             raise LedgerError(
@@ -344,22 +346,22 @@ class Ledger:
         return entry_text(entry)
 
     def _protects(self, entry: Entry) -> str:
-        """Where one side is about rows and the other about all rows of a unit: what is what."""
+        """Return which side protects rows and which all rows of a unit, where they differ."""
         if self.neighbours.units == entry.neighbours.units:
             return ""
         if self.neighbours.units:
             return " (it protects all rows of a unit and the fit one row)"
         return " (it protects one row and the fit all rows of a unit)"
 
-    def _too_much(self, booked: Sequence[Entry], entry: Entry) -> str:
-        """Why the total does not pay for the entry."""
-        if self._count([*booked, entry]).late:
+    def _too_much(self, entries: Sequence[Entry], entry: Entry) -> str:
+        """Return why the total does not pay for the entry."""
+        if self._count([*entries, entry]).late:
             return (
                 "levels come first: how much of an (epsilon, delta) total's delta they take is fixed by its first "
                 "entry, and this ledger has one; learn ranges alone, and state the levels in the schema"
             )
         limit = accountant.limit(self.total)
-        largest = rounded_down(self._count(booked).largest(), 6)
+        largest = rounded_down(self._count(entries).largest(), 6)
         needed = accountant.spent(self.total, entry.events)
         there = (
             f"the ledger has {accountant.measure(self.total)} = {largest:.6g} left of {limit:.6g}"
@@ -371,7 +373,9 @@ class Ledger:
         return f"{there}, and this fit needs {needed:.6g}: lower its budget or stop here"
 
     def _beyond(self, own: Sequence[Entry], entry: Entry, within: Allowance) -> str:
-        """Why the allowance does not pay for the entry, next to the ``own`` ones of its asker."""
+        """Return why the allowance does not pay for the entry, next to the ``own`` ones of its
+        asker.
+        """
         left = rounded_down(_amount(within) - self.added_up(own), 6)
         return (
             f"the allowance of {entry.by!r} has {accountant.counted_in(self.total)} = {left:.6g} left of "
@@ -399,7 +403,7 @@ class Ledger:
 
 
 def rounded_down(amount: float, digits: int) -> float:
-    """An amount that may be spent, in so many digits, and never above what there is."""
+    """Return an amount that may be spent, in so many digits, and never above what there is."""
     if not amount > 0:
         return 0.0
     step = Decimal(1).scaleb(Decimal(amount).adjusted() + 1 - digits)
@@ -415,11 +419,11 @@ def _now() -> str:
 
 
 def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
-    """The terms of a new ledger.  A δ that is no promise is refused here and not when an old ledger
-    is opened.
+    """Return the terms of a new ledger.  A δ that is no promise is refused here and not when an old
+    ledger is opened.
     """
     require_promise(total)
-    return Terms(total, unit, Neighbours.of(neighbours), title, _now(), renyi_orders(total))
+    return Terms(total, unit, Adjacency.of(neighbours), title, _now(), renyi_orders(total))
 
 
 def _unbroken(store: Store, rows: list[Row]) -> list[Row]:

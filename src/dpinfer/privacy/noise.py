@@ -1,9 +1,11 @@
 """The only privacy randomness: noise rounded to whole numbers, exactly, from fair bits.
 
-A sum on the grid plus round(noise) is round(sum + noise): post-processing of the mechanism with
-real noise.  Floats decide a draw only where their enclosure of the real number leaves one integer;
-balls and more bits decide the rest.  How many words are drawn depends on the size alone, how many
-more bits on the bits alone: there is no data here.
+Noise that is added in floats has gaps that give the exact sum away (Mironov, 2012). Here a sum on a grid plus
+round(noise) is round(sum + noise): post-processing of the mechanism with real noise. So the costs are those
+of the continuous laws, and no analysis of discrete ones (Canonne, Kamath and Steinke, 2020) is needed. Floats
+decide a draw only where their enclosure of the real number leaves one integer; balls and more bits decide the
+rest. How many words are drawn depends on the size alone, how many more bits on the bits alone: there is no
+data here.
 
 The law is exact if the bits are fair, python-flint's balls enclose, and floats give ndtri on
 [2⁻⁴⁸, 1/2] and log on [2⁻⁴⁸, 1] within 2⁻³⁷ (2⁻⁴⁸ is measured).
@@ -33,18 +35,18 @@ LARGEST = 2.0**60
 """The largest scale; the smallest is its inverse."""
 
 _TRUSTED = 2.0**-48  # the smallest probability of which floats say anything
-_MARGIN = 2.0**-36  # what floats may be off: see _around
+_MARGIN = 2.0**-36  # a bound of the error of floats: see _around
 
 
 class Bits(Protocol):
     """A source of fair, independent bits."""
 
     def words(self, size: int, /) -> Words:
-        """``size`` words of 64 bits."""
+        """Return ``size`` words of 64 bits."""
         ...
 
     def more(self, count: int, /) -> int:
-        """A whole number of ``count`` bits."""
+        """Return a whole number of ``count`` bits."""
         ...
 
 
@@ -52,11 +54,11 @@ class SystemBits:
     """The operating system's bits, asked anew for every draw, so forks never share noise."""
 
     def words(self, size: int, /) -> Words:
-        """``size`` words of 64 bits."""
+        """Return ``size`` words of 64 bits."""
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
     def more(self, count: int, /) -> int:
-        """A whole number of ``count`` bits."""
+        """Return a whole number of ``count`` bits."""
         return int.from_bytes(os.urandom(-(-count // 8))) >> -count % 8
 
 
@@ -67,11 +69,11 @@ class SeededBits:
         self._rng = np.random.default_rng(insecure_seed)
 
     def words(self, size: int, /) -> Words:
-        """``size`` words of 64 bits."""
+        """Return ``size`` words of 64 bits."""
         return self._rng.integers(0, 2**64, size, dtype=np.uint64)
 
     def more(self, count: int, /) -> int:
-        """A whole number of ``count`` bits."""
+        """Return a whole number of ``count`` bits."""
         return int.from_bytes(self._rng.bytes(-(-count // 8))) >> -count % 8
 
 
@@ -79,7 +81,7 @@ SYSTEM = SystemBits()
 
 
 def bits_of(insecure_seed: int | None) -> Bits:
-    """The operating system's bits, or for tests seeded ones that protect nobody.
+    """Return the operating system's bits, or for tests seeded ones that protect nobody.
 
     Guarantee [fresh_noise]: without a seed no two draws, processes or forks share a state.
     """
@@ -91,7 +93,7 @@ def bits_of(insecure_seed: int | None) -> Bits:
 
 
 def rounded(law: Law, step: float, size: int, bits: Bits) -> Integers:
-    """One draw of a law, in steps of a grid.
+    """Return one draw of a law, in steps of a grid.
 
     Guarantee [exactly_rounded]: the draw is round(b/step), b a real vector with the law, ties
     aside, exactly.
@@ -105,7 +107,7 @@ def rounded(law: Law, step: float, size: int, bits: Bits) -> Integers:
 
 
 def rounded_gaussian(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
-    """``size`` copies of round(scale Z), Z a real standard normal, modulo 2⁶⁴.
+    """Return ``size`` copies of round(scale Z), Z a real standard normal, modulo 2⁶⁴.
 
     A sum plus the remainder, modulo 2⁶⁴, is a function of sum + round(scale Z), so privacy loses
     nothing; and it is round(scale Z) itself but for one draw in 10¹⁵ at the largest scale, or a
@@ -124,8 +126,8 @@ def rounded_gaussian(scale: Fraction | float, size: int, bits: Bits = SYSTEM) ->
 
 
 def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Integers:
-    """round(b) for one b in R^m with density ~ exp(-‖b‖/scale), modulo 2⁶⁴ (nothing changes at
-    scales below 2⁵⁷/m).
+    """Return round(b) for one b in R^m with density ~ exp(-‖b‖/scale), modulo 2⁶⁴ (nothing changes
+    at scales below 2⁵⁷/m).
 
     b = scale sqrt(2G) Z, Z normal and G ~ Gamma((m+1)/2): a sum of exponentials and, for even m,
     half a squared normal.
@@ -133,7 +135,7 @@ def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Int
     ratio = _ratio(scale)
     if m < 1:
         raise InputError(f"a vector of noise has one coordinate or more, not {m}")
-    number = (m + 1) // 2  # of exponentials; a squared normal joins them where m is even
+    number = (m + 1) // 2  # number of exponentials; a squared normal joins them where m is even
     words = bits.words(number + 1 - m % 2 + m)
     exponentials = words[:number]
     squared = words[number:-m]
@@ -159,7 +161,7 @@ def rounded_laplace(scale: Fraction | float, m: int, bits: Bits = SYSTEM) -> Int
 
 
 def rounded_laplaces(scale: Fraction | float, size: int, bits: Bits = SYSTEM) -> Integers:
-    """``size`` copies of round(b), b independent with density ~ exp(-|b|/scale), modulo 2⁶⁴.
+    """Return ``size`` copies of round(b), b independent with density ~ exp(-|b|/scale), modulo 2⁶⁴.
 
     Each is `rounded_laplace` in one dimension: b = scale sqrt(2E) Z, E exponential.
     """
@@ -187,15 +189,15 @@ def _ratio(scale: Fraction | float) -> Fraction:
 
 
 def _normal_bounds(words: Words) -> tuple[Array, Array]:
-    """Floats around |Z|: all bits of a word but the last are a tail probability below 1/2, the last
-    is the sign.
+    """Return floats around |Z|: all bits of a word but the last are a tail probability below 1/2,
+    the last is the sign.
     """
     p = _centres(words >> np.uint64(1))
     return _around(-ndtri(p), p)
 
 
 def _exponential_bounds(words: Words) -> tuple[Array, Array]:
-    """Floats around -log U."""
+    """Return floats around -log U."""
     u = _centres(words)
     return _around(-np.log(u), u)
 
@@ -205,7 +207,8 @@ def _centres(cells: Words) -> Array:
 
 
 def _around(values: Array, u: Array) -> tuple[Array, Array]:
-    """Lower and upper ends for the functions of all probabilities of the cells with centres ``u``.
+    """Return lower and upper ends for the functions of all probabilities of the cells with centres
+    ``u``.
 
     Half a cell, 2⁻⁶⁵, moves log by 2⁻⁶⁵/u, and ndtri by less from 1 on (φ(z) > z Φ(-z)), by 2⁻⁶²
     below: with what it shrinks u by at one end, less than the quotient here.  The margin is for the
@@ -217,8 +220,8 @@ def _around(values: Array, u: Array) -> tuple[Array, Array]:
 
 
 def _decided(low: Array, high: Array) -> tuple[Integers, npt.NDArray[np.intp]]:
-    """The integers that floats decide, and where they do not; an end on a half is harmless, no real
-    number is there.
+    """Return the integers that floats decide, and where they do not; an end on a half is harmless,
+    no real number is there.
     """
     nearest = np.rint(low)
     decided = nearest == np.rint(high)
@@ -230,8 +233,8 @@ def _signed(sizes: Integers, words: Words) -> Integers:
 
 
 def to_grid(values: Array, step: float) -> Integers:
-    """Each value over ``step``, a power of two, rounded half to even; at most 2⁶² in size; 0 for
-    what is not finite.
+    """Return each value over ``step``, a power of two, rounded half to even; at most 2⁶² in size; 0
+    for what is not finite.
     """
     exponent = _exponent(step)
     finite = np.where(np.isfinite(values), values, 0.0)
@@ -242,7 +245,9 @@ def to_grid(values: Array, step: float) -> Integers:
 
 
 def from_grid(integers: Integers, step: float) -> Array:
-    """``integers`` times ``step``, a power of two: exact below 2⁵³, correctly rounded beyond."""
+    """Return ``integers`` times ``step``, a power of two: exact below 2⁵³, correctly rounded
+    beyond.
+    """
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(integers.astype(np.float64), _exponent(step)))
 

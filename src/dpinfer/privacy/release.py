@@ -42,8 +42,10 @@ from dpinfer.privacy.budget import ZCDP, NoPrivacy, PureDP, Share
 MASK = 1e-3
 """The part of a share that hides how far a float minimum is from the real one."""
 
-_NDTRI = 2.0**-37  # what floats may be off in a normal quantile: see `dpinfer.privacy.noise`
-_FAINT = 1e-6  # of a bound: noise that would show nowhere
+_NDTRI = (
+    2.0**-37
+)  # a bound of the error of floats in a normal quantile: see `dpinfer.privacy.noise`
+_FAINT = 1e-6  # share of a bound: noise that would show nowhere
 _NOISE = {PureDP: "spherical Laplace noise", ZCDP: "Gaussian noise", NoPrivacy: "no noise"}
 
 
@@ -63,7 +65,7 @@ class NoisySum:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return f"a sum over records plus {_NOISE[type(self.share)]}"
 
     @property
@@ -72,14 +74,14 @@ class NoisySum:
         return self.share.noise(_raised(self.bound))
 
     @property
-    def deviation(self) -> float:
-        """Of Gaussian noise; where noise is off a faint one, so that it can be divided by."""
+    def noise_sd(self) -> float:
+        """Return the standard deviation of Gaussian noise; without noise a faint one to divide by."""
         if isinstance(self.share, NoPrivacy):
             return _FAINT * self.bound
         return noise_sd(self.law)
 
     def noise(self, query: BoundedSum) -> Law:
-        """The law of what is added to a sum.
+        """Return the law of what is added to a sum.
 
         Guarantee [booked_bound]: a sum, histogram, tally of levels or minimum that may move by more
         than was booked is refused before a record is read.
@@ -102,15 +104,15 @@ class ScaledSum:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return f"a sum over records plus {_NOISE[type(self.share)]}"
 
     def scaled_to(self, bound: float) -> Law:
-        """The law of what is added to a sum of this bound."""
+        """Return the law of what is added to a sum of this bound."""
         return self.share.noise(_raised(bound))
 
     def noise(self, query: BoundedSum) -> Law:
-        """The law of what is added to a sum."""
+        """Return the law of what is added to a sum."""
         return self.scaled_to(query.bound)
 
 
@@ -135,7 +137,7 @@ class NoisyCounts:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return "counts of records plus Laplace noise"
 
     @property
@@ -148,8 +150,8 @@ class NoisyCounts:
         return Laplace(self.share.epsilon / _raised(self.bound))
 
     def noise(self, counts: BoundedCounts) -> Law:
-        """The law of what is added to each count of a histogram, which moves by no more than was
-        booked.
+        """Return the law of what is added to each count of a histogram, which moves by no more than
+        was booked.
         """
         _require_within(self.bound, counts.l1_bound, self.step)
         return self.law
@@ -180,7 +182,7 @@ class ShownLevels:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return (
             f"levels whose count plus Gaussian noise clears a threshold, delta = {self.delta:.6g}"
         )
@@ -191,7 +193,7 @@ class ShownLevels:
         return Gaussian(_raised(self.bound) / math.sqrt(2 * self.share.rho))
 
     def noise(self, tally: LevelCounts) -> Gaussian:
-        """The law of what is added to each count of a tally, which moves by no more than was
+        """Return the law of what is added to each count of a tally, which moves by no more than was
         booked.
         """
         _require_within(self.bound, tally.bound, self.step)
@@ -199,7 +201,10 @@ class ShownLevels:
 
     @property
     def threshold(self) -> float:
-        """What a noisy count must exceed.
+        """The number that a noisy count must exceed.
+
+        Which levels occur is private: one is shown only where its noisy count clears a threshold
+        (Korolova, Kenthapadi, Mishra and Ntoulas, 2009).
 
         Guarantee [rare_levels]: a level of one unit exceeds it with chance at most δ; so all that
         is shown is δ-nearly a Gaussian release of the share (docs/method.md, section 9).
@@ -225,14 +230,14 @@ class NoisyMinimum:
 
     @classmethod
     def of(cls, step: str, share: Share, risk: Risk) -> "NoisyMinimum":
-        """The release for a risk; `BudgetError` if its minimum has no bound."""
+        """Return the release for a risk; `BudgetError` if its minimum has no bound."""
         if isinstance(share, NoPrivacy):
             return cls(step, share)
         return cls(step, share, risk.minimiser_sensitivity())
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return f"output perturbation, {_NOISE[type(self.share)]}"
 
     @property
@@ -241,7 +246,7 @@ class NoisyMinimum:
         return self.share.noise(_raised(self.bound))
 
     def noise(self, risk: Risk) -> Law:
-        """The law of what is added to the minimum of a risk, which moves by no more than was
+        """Return the law of what is added to the minimum of a risk, which moves by no more than was
         booked.
         """
         if isinstance(self.share, NoPrivacy):
@@ -265,20 +270,20 @@ class PerturbedMinimum:
 
     @classmethod
     def of(cls, step: str, share: ZCDP, risk: Risk) -> "PerturbedMinimum":
-        """The noise that a share buys for a risk; `BudgetError` if it buys none."""
+        """Return the noise that a share buys for a risk; `BudgetError` if it buys none."""
         scale = risk.perturbation_scale((1 - MASK) * share.rho)
         return cls(step, share, risk.perturbed(scale), math.sqrt(2 * MASK * share.rho))
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return "objective perturbation, Gaussian noise"
 
     def noise(self, risk: Risk) -> Law:
-        """The law of b.  The risk must be the one that was booked: the cost rests on its curvature
-        and ridge.
+        """Return the law of b.  The risk must be the one that was booked: the cost rests on its
+        curvature and ridge.
         """
-        _require_booked_ratio(self.objective.k, risk, self.step)
+        _require_same_ratio(self.objective.k, risk, self.step)
         if risk.shape != self.objective.shape:
             raise _another_loss(self.step)
         return Gaussian(
@@ -306,8 +311,8 @@ class LaplaceMinimum:
 
     @classmethod
     def of(cls, step: str, share: PureDP | ZCDP, risk: Risk, *, sharp: bool) -> "LaplaceMinimum":
-        """The noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).  `BudgetError`
-        if it buys none.
+        """Return the noise that a share buys for a risk; a zCDP share runs at ε = sqrt(2ρ).
+        `BudgetError` if it buys none.
         """
         epsilon = share.pure().epsilon
         rate = risk.perturbation_rate((1 - MASK) * epsilon, sharp=sharp)
@@ -322,8 +327,8 @@ class LaplaceMinimum:
         )
 
     def cost(self) -> float:
-        """ε by its own parameters; the curvature is free for the logistic loss where ncε >= 1, that
-        is 2 rate >= 8k.
+        """Return ε by its own parameters; the curvature is free for the logistic loss where ncε >=
+        1, that is 2 rate >= 8k.
         """
         without_curvature = 2 * self.rate + self.mask
         if self.sharp and self.rate >= 4 * self.k * (1 - 1e-12):
@@ -332,12 +337,12 @@ class LaplaceMinimum:
 
     @property
     def mechanism(self) -> str:
-        """What is done, in words."""
+        """A description of what is done."""
         return "objective perturbation, spherical Laplace noise"
 
     def noise(self, risk: Risk) -> Law:
-        """The law of b, for the risk that was booked."""
-        _require_booked_ratio(self.k, risk, self.step)
+        """Return the law of b, for the risk that was booked."""
+        _require_same_ratio(self.k, risk, self.step)
         if self.sharp and slope_kind(risk.loss) != "logistic":
             raise _another_loss(self.step)
         if self.units != risk.neighbours.units:
@@ -352,12 +357,12 @@ Release = NoisySum | ScaledSum | NoisyCounts | ShownLevels | Minimum
 
 
 def delta_of(releases: Iterable[Release]) -> float:
-    """What the levels among the releases take of a total's δ."""
+    """Return what the levels among the releases take of a total's δ."""
     return math.fsum(release.delta for release in releases if isinstance(release, ShownLevels))
 
 
 def _raised(bound: float) -> float:
-    """A bound in real numbers as one that holds for sums of floats on a grid."""
+    """Return a bound in real numbers as one that holds for sums of floats on a grid."""
     return bound * (1 + SLACK)
 
 
@@ -368,15 +373,15 @@ def _require_bound(bound: object) -> None:
         )
 
 
-def _require_within(booked: float, bound: float, step: str) -> None:
-    if not bound <= booked:
+def _require_within(limit: float, bound: float, step: str) -> None:
+    if not bound <= limit:
         raise PrivacyError(
-            f"the step {step!r} was booked with the bound {booked:.6g}, and its release may move by "
+            f"the step {step!r} was booked with the bound {limit:.6g}, and its release may move by "
             f"{bound:.6g}: nothing was released"
         )
 
 
-def _require_booked_ratio(k: float, risk: Risk, step: str) -> None:
+def _require_same_ratio(k: float, risk: Risk, step: str) -> None:
     if risk.loss.curvature_bound / risk.ridge != k:
         raise PrivacyError(
             f"the step {step!r} was booked with another ridge or loss than that of its release"
@@ -390,8 +395,8 @@ def _another_loss(step: str) -> PrivacyError:
 
 
 def grid(bound: float, m: int) -> float:
-    """The step of the public grid that a release of m numbers lies on: the largest power of two that
-    is at most 2⁻¹² bound/sqrt(m), exactly.
+    """Return the step of the public grid that a release of m numbers lies on: the largest power of
+    two that is at most 2⁻¹² bound/sqrt(m), exactly.
     """
     if not 0 < bound < math.inf or m < 1:
         raise InputError("a grid needs a positive finite bound and one coordinate or more")

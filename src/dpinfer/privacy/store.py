@@ -29,9 +29,9 @@ TIMEOUT = 30.0
 """Seconds to wait for another process's booking."""
 
 LEDGER = "ledger"
-"""What a file is called in errors, unless it is something else."""
+"""The kind of a file in error messages, unless another is given."""
 
-_BESIDE = ("-wal", "-shm")
+_SIDECAR_SUFFIXES = ("-wal", "-shm")
 
 _UNREADY = 5.0  # seconds in which another user gives what is beside a file its rights
 _NO_RIGHT = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")
@@ -72,7 +72,7 @@ class MissingEntryError(Exception):
 
 
 class Store(Protocol):
-    """Where a chain lives."""
+    """The storage of a chain."""
 
     @property
     def path(self) -> Path | None:
@@ -80,20 +80,20 @@ class Store(Protocol):
         ...
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
+        """Return all rows, oldest first."""
         ...
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:
-        """Add the text that ``write`` makes of the rows so far; nobody else writes in between."""
+        """Add the text that ``write`` makes of the rows so far; no other process writes in between."""
         ...
 
     def damage(self) -> str:
-        """What is wrong with the place itself; empty if nothing is."""
+        """Return what is wrong with the place itself; empty if nothing is."""
         ...
 
 
 def link(previous: Row | None, body: str) -> Row:
-    """The row that follows another, or the first one."""
+    """Return the row that follows another, or the first one."""
     number, covered = 0, ""
     if previous is not None:
         number, covered = previous[0] + 1, previous[2]
@@ -101,13 +101,13 @@ def link(previous: Row | None, body: str) -> Row:
 
 
 def chain_fault(rows: list[Row]) -> str:
-    """Where a chain is broken and how; empty if it is whole."""
+    """Return where a chain is broken and how; empty if it is intact."""
     if not rows:
         return "the header is missing"
     previous = None
-    for place, row in enumerate(rows):
-        name = f"entry {place}" if place else "the header"
-        if row[0] != place:
+    for number, row in enumerate(rows):
+        name = f"entry {number}" if number else "the header"
+        if row[0] != number:
             return f"{name} is missing"
         if row != link(previous, row[1]):
             return f"{name} was changed"
@@ -115,10 +115,10 @@ def chain_fault(rows: list[Row]) -> str:
     return ""
 
 
-def json_lines(rows: list[Row]) -> str:
-    """A chain as JSON lines, with its hashes, the header first."""
-    found = [{"number": number, "body": body, "hash": mark} for number, body, mark in rows]
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in found)
+def to_jsonl(rows: list[Row]) -> str:
+    """Return a chain with its hashes as JSON lines, the header first."""
+    records = [{"number": number, "body": body, "hash": digest} for number, body, digest in rows]
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
 class MemoryStore:
@@ -131,7 +131,7 @@ class MemoryStore:
         self._process = os.getpid()
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
+        """Return all rows, oldest first."""
         return list(self._rows)
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:
@@ -145,7 +145,7 @@ class MemoryStore:
             return self._rows[-1]
 
     def damage(self) -> str:
-        """Nothing: memory has no place of its own."""
+        """Return nothing: memory cannot be damaged."""
         return ""
 
 
@@ -158,28 +158,28 @@ class CopiedStore:
         self._rows = [(int(number), str(body), str(link_)) for number, body, link_ in rows]
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
+        """Return all rows, oldest first."""
         return list(self._rows)
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:  # noqa: ARG002
-        """Nothing is booked in a copy: it would be a second budget."""
+        """Refuse: nothing is booked in a copy, as it would be a second budget."""
         raise LedgerError("this is a copy of a ledger, to read: book in the ledger itself")
 
     def damage(self) -> str:
-        """Nothing: memory has no place of its own."""
+        """Return nothing: memory cannot be damaged."""
         return ""
 
 
 class FileStore:
-    """A chain in a SQLite file; ``what`` it is called in errors."""
+    """A chain in a SQLite file; ``kind`` names it in error messages."""
 
-    def __init__(self, path: Path, what: str = LEDGER) -> None:
+    def __init__(self, path: Path, kind: str = LEDGER) -> None:
         self.path = path
-        self._what = what
+        self._kind = kind
 
     @classmethod
-    def create(cls, path: Path, header: str, what: str = LEDGER) -> "FileStore":
-        """A new file with a header; an existing one is refused."""
+    def create(cls, path: Path, header: str, kind: str = LEDGER) -> "FileStore":
+        """Make a new file with a header; an existing one is refused."""
         try:
             path.touch(exist_ok=False)
         except FileExistsError:
@@ -187,9 +187,9 @@ class FileStore:
                 f"{path} exists already: open it with dp.Ledger.open, or choose another name"
             ) from None
         except OSError as fault:
-            raise LedgerError(f"no {what} can be made at {path}: {fault.strerror}") from None
+            raise LedgerError(f"no {kind} can be made at {path}: {fault.strerror}") from None
         try:
-            with transaction(path, "BEGIN EXCLUSIVE", new=True, what=what) as connection:
+            with transaction(path, "BEGIN EXCLUSIVE", new=True, kind=kind) as connection:
                 for statement in (_TABLE, *_TRIGGERS.values()):
                     connection.execute(statement)
                 connection.execute("INSERT INTO chain VALUES (?, ?, ?)", link(None, header))
@@ -197,28 +197,28 @@ class FileStore:
         except LedgerError:
             path.unlink()
             raise
-        return cls(path, what)
+        return cls(path, kind)
 
     def rows(self) -> list[Row]:
-        """All rows, oldest first."""
-        with transaction(self.path, "BEGIN", what=self._what) as connection:
+        """Return all rows, oldest first."""
+        with transaction(self.path, "BEGIN", kind=self._kind) as connection:
             return _rows(connection)
 
     def last(self) -> Row:
-        """The last row, without the others."""
-        with transaction(self.path, "BEGIN", what=self._what) as connection:
+        """Return the last row, without the others."""
+        with transaction(self.path, "BEGIN", kind=self._kind) as connection:
             return self._last(connection)
 
     def _last(self, connection: sqlite3.Connection) -> Row:
         row = connection.execute(f"{_SELECT} DESC LIMIT 1").fetchone()
         if row is None:
-            raise LedgerError(f"the {self._what} {self.path} has no header, and {RESTORE}")
+            raise LedgerError(f"the {self._kind} {self.path} has no header, and {RESTORE}")
         number, body, mark = row
         return number, body, mark
 
     def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add a text and wait until it is on the disk."""
-        with transaction(self.path, "BEGIN IMMEDIATE", what=self._what) as connection:
+        with transaction(self.path, "BEGIN IMMEDIATE", kind=self._kind) as connection:
             rows = _rows(connection)
             body = write(rows)  # refuses, where the rows are gone, before the last one is asked for
             row = link(rows[-1], body)
@@ -230,7 +230,7 @@ class FileStore:
         One that is there already is passed over; `ConflictingEntryError` where another one has its number,
         `MissingEntryError` where one before it is missing.
         """
-        with transaction(self.path, "BEGIN IMMEDIATE", what=self._what) as connection:
+        with transaction(self.path, "BEGIN IMMEDIATE", kind=self._kind) as connection:
             last = self._last(connection)
             for number, text in texts:
                 if number > last[0] + 1:
@@ -244,10 +244,10 @@ class FileStore:
                     raise ConflictingEntryError
 
     def damage(self) -> str:
-        """What SQLite finds wrong with the file, and whether the rules that keep it append-only are
-        in place.
+        """Return what SQLite finds wrong with the file, and whether the rules that keep it
+        append-only are in place.
         """
-        with transaction(self.path, "BEGIN", what=self._what) as connection:
+        with transaction(self.path, "BEGIN", kind=self._kind) as connection:
             (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             rules = dict(
                 connection.execute(
@@ -265,16 +265,16 @@ def _rows(connection: sqlite3.Connection) -> list[Row]:
 
 @contextmanager
 def transaction(
-    path: Path, begin: str, *, new: bool = False, what: str = LEDGER
+    path: Path, begin: str, *, new: bool = False, kind: str = LEDGER
 ) -> Iterator[sqlite3.Connection]:
-    """A connection inside a transaction, committed to the disk at the end; whatever fails is a
-    `LedgerError`.  One does not go inside another.
+    """Open a connection inside a transaction, which is committed to the disk at the end; whatever fails is
+    a `LedgerError`.  One does not go inside another.
     """
     with _operation:
         try:
             if not path.exists():
-                remedy = "make one with dp.Ledger.create" if what == LEDGER else "check the path"
-                raise LedgerError(f"there is no {what} at {path}: {remedy}")
+                remedy = "make one with dp.Ledger.create" if kind == LEDGER else "check the path"
+                raise LedgerError(f"there is no {kind} at {path}: {remedy}")
             shared = bool(path.stat().st_mode & stat.S_IWGRP)
             try:
                 with closing(_begun(path, begin, new, _UNREADY if shared else 0.0)) as connection:
@@ -286,12 +286,12 @@ def transaction(
                 if shared:
                     keep_sidecar_files(path)
         except (sqlite3.Error, UnicodeError, OSError) as fault:  # a damaged file has odd words, too
-            raise LedgerError(_explained(path, what, fault)) from None
+            raise LedgerError(_explained(path, kind, fault)) from None
 
 
 def _begun(path: Path, begin: str, new: bool, patience: float) -> sqlite3.Connection:
-    """A connection inside a transaction.  Who has no right to what is beside the file looks again for
-    some time: another user may be about to make it.
+    """Open a connection inside a transaction.  Who has no right to what is beside the file looks
+    again for some time: another user may be about to make it.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -313,8 +313,9 @@ def _begun(path: Path, begin: str, new: bool, patience: float) -> sqlite3.Connec
 
 
 def _empty_log(connection: sqlite3.Connection) -> None:
-    """Take all that was committed into the file itself, if nobody reads: whoever puts a copy in its
-    place finds nothing beside it that would be read with the copy.
+    """Move all that was committed into the file itself, unless it is being read.
+
+    A copy that is put in its place must not be read with an old log.
     """
     with suppress(sqlite3.Error):  # it is committed, whatever becomes of this
         connection.execute("PRAGMA busy_timeout = 0")
@@ -322,8 +323,8 @@ def _empty_log(connection: sqlite3.Connection) -> None:
 
 
 def sidecar_files(path: Path) -> tuple[Path, ...]:
-    """What SQLite keeps beside a file."""
-    return tuple(path.with_name(path.name + ending) for ending in _BESIDE)
+    """Return the files that SQLite keeps beside a file."""
+    return tuple(path.with_name(path.name + ending) for ending in _SIDECAR_SUFFIXES)
 
 
 def keep_sidecar_files(path: Path) -> None:
@@ -335,9 +336,9 @@ def keep_sidecar_files(path: Path) -> None:
     if path.parent.stat().st_mode & stat.S_IWGRP or not facts.st_mode & stat.S_IWGRP:
         return
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    for place in sidecar_files(path):
+    for sidecar in sidecar_files(path):
         with suppress(FileExistsError, PermissionError):
-            handle = os.open(place, flags, 0o600)
+            handle = os.open(sidecar, flags, 0o600)
             try:
                 if os.geteuid() == 0:
                     os.fchown(handle, facts.st_uid, facts.st_gid)
@@ -346,15 +347,15 @@ def keep_sidecar_files(path: Path) -> None:
                 os.close(handle)
 
 
-def _explained(path: Path, what: str, fault: Exception) -> str:
+def _explained(path: Path, kind: str, fault: Exception) -> str:
     name = _name(fault)
     if name.startswith("SQLITE_BUSY"):
-        return f"the {what} {path} is locked for more than {TIMEOUT:g} s: wait for the other process, or end it"
+        return f"the {kind} {path} is locked for more than {TIMEOUT:g} s: wait for the other process, or end it"
     if name.startswith(_NO_RIGHT):
-        return f"the {what} {path} cannot be written: allow writing to the file and to its folder"
+        return f"the {kind} {path} cannot be written: allow writing to the file and to its folder"
     if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")):
-        return f"the disk did not take the entry for the {what} {path}: make room and try again"
-    return f"{path} is not a {what}, or it is damaged, and {RESTORE}"
+        return f"the disk did not take the entry for the {kind} {path}: make room and try again"
+    return f"{path} is not a {kind}, or it is damaged, and {RESTORE}"
 
 
 def _name(fault: Exception) -> str:

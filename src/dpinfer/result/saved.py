@@ -44,7 +44,8 @@ _NAMES = entries.NAMES | FileNames(
         "SphericalLaplace": SphericalLaplace,
         "Unit": Unit,
         "Words": Words,
-    }
+    },
+    {Unit: {"max_weight": "most_weight"}},
 )
 """The names of classes in saved results and descriptions; where a field is renamed, its key in files
 stays, by an entry in ``keys``."""

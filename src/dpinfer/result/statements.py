@@ -176,7 +176,7 @@ def weighing(unit: Unit) -> list[str]:
             heavy = "units whose weights add up to more than"
         statements.append(
             "rows count by their sampling weights, so this is about the population that the weights "
-            f"stand for, but for {heavy} {unit.most_weight:g}: these are trimmed to it"
+            f"stand for, but for {heavy} {unit.max_weight:g}: these are trimmed to it"
         )
     elif unit.many and unit.rows == 1:
         statements.append(

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import Block, Change, OfBlock, Sum
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows.source import (
     PIECE,
@@ -26,7 +26,7 @@ from dpinfer.rows.source import (
     gathered,
     gathered_bytes,
     labelled,
-    most_records,
+    require_record_limit,
     stacks,
 )
 from dpinfer.schema.design import Design
@@ -59,11 +59,11 @@ class Raw:
 
 
 class Encoder(Protocol):
-    """From records to the rows of a source; public, so that it may travel."""
+    """An encoding of records as rows of a source; public, so that it may travel."""
 
     @property
     def unit(self) -> Unit:
-        """Whose rows they are."""
+        """The unit whose rows they are."""
         ...
 
     @property
@@ -72,14 +72,14 @@ class Encoder(Protocol):
         ...
 
     def block(self, raw: Raw, /) -> Block:
-        """Rows with what each counts; with ids all rows of each unit must be there."""
+        """Return rows with their weights; with ids all rows of each unit must be there."""
         ...
 
 
 @dataclass(frozen=True, repr=False)
 class ColumnEncoding:
     """Rows of a description, which are read as they are: 1, and then the columns, each on its own; the
-    label is the place of the group, NaN where there is none.
+    label is the code of the group, NaN where there is none.
     """
 
     columns: int
@@ -91,8 +91,8 @@ class ColumnEncoding:
         return self.columns + 1
 
     def block(self, raw: Raw) -> Block:
-        """Rows with what each counts, whatever its columns lack; one that counts nothing lacks all of
-        them.
+        """Return rows with their weights, whatever its columns lack; one that counts nothing lacks
+        all of them.
         """
         block = Block(raw.values, raw.labels)
         if not self.unit.columns:
@@ -104,7 +104,7 @@ class ColumnEncoding:
 
 @dataclass(frozen=True, repr=False)
 class Encoding:
-    """From records to bounded rows; public, so that it may travel."""
+    """An encoding of records as bounded rows; public, so that it may travel."""
 
     design: Design
     kind: str
@@ -116,11 +116,11 @@ class Encoding:
 
     @property
     def unit(self) -> Unit:
-        """Whose rows they are."""
+        """The unit whose rows they are."""
         return self.design.unit
 
     def block(self, raw: Raw) -> Block:
-        """Bounded rows with what each counts; with ids all rows of each unit must be there."""
+        """Return bounded rows with their weights; with ids all rows of each unit must be there."""
         values = raw.values
         if raw.offset is not None:
             values = np.column_stack([values, raw.offset])
@@ -144,7 +144,7 @@ class Encoded(Blocks):
     memory_limit: float = np.inf
 
     def __post_init__(self) -> None:
-        most_records(self.records, self.encoding.unit.largest)
+        require_record_limit(self.records, self.encoding.unit.largest)
 
     @property
     def n(self) -> int:
@@ -157,7 +157,7 @@ class Encoded(Blocks):
         return self.encoding.width
 
     def pieces(self) -> Iterator[Piece]:
-        """Each as it is read."""
+        """Yield each piece as it is read."""
         size = block_height(self.dim) * PIECE
         for number, read in enumerate(self.read(size)):
             yield Piece(number * size, partial(self._blocks, read))
@@ -170,9 +170,9 @@ class Encoded(Blocks):
 
 
 def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
-    """Records that are in memory already."""
+    """Return the source of records that are in memory."""
     n = len(raw.values)
-    most_records(n, encoding.unit.largest)
+    require_record_limit(n, encoding.unit.largest)
     if encoding.unit.many:
         return Rows(encoding.block(raw), encoding.unit.number)
 
@@ -183,7 +183,7 @@ def in_memory(raw: Raw, encoding: Encoder) -> Blocks:
     return Encoded(n, encoding, read)
 
 
-_BLOCKS = 64  # of more of them a sample is taken
+_BLOCKS = 64  # a source with more blocks is sampled
 
 
 @dataclass(frozen=True, repr=False)
@@ -204,13 +204,13 @@ class Changed:
 
     @property
     def change(self) -> Change:
-        """What becomes of a block.  It may travel: it holds public and released numbers, and not
-        the source.
+        """The change of a block.  It may travel to workers: it holds public and released numbers,
+        and not the source.
         """
         raise NotImplementedError
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over changed blocks."""
+        """Return the sum over changed blocks."""
         changed = self.change
         return self.source.total(lambda block: of_block(changed(block)))
 
@@ -218,11 +218,11 @@ class Changed:
 @dataclass(frozen=True, repr=False)
 class Mapped(Changed):
     """A source whose rows are mapped by a released matrix; ``error`` is how far a term of what is
-    summed may be off where a row has another place, without an end where the sum jumps.
+    summed may be off where a row has another position, infinite where the sum jumps.
     """
 
     matrix: Array
-    neighbours: Neighbours
+    adjacency: Adjacency
     error: float = np.inf
 
     @property
@@ -234,18 +234,18 @@ class Mapped(Changed):
     def change(self) -> Change:
         """The mapped rows, with their weights."""
         matrix = self.matrix
-        neighbours = self.neighbours
+        adjacency = self.adjacency
         error = self.error
-        return lambda block: block.mapped(matrix, neighbours, error)
+        return lambda block: block.mapped(matrix, adjacency, error)
 
 
 @dataclass(frozen=True, repr=False)
 class OutcomesOnly(Changed):
-    """A source of outcomes, with the first column alone: it tells which rows are zero rows."""
+    """A source of outcomes, with the first column alone: it shows which rows are zero rows."""
 
     @property
     def dim(self) -> int:
-        """One column."""
+        """The length of a row: one column."""
         return 1
 
     @property
@@ -260,7 +260,7 @@ class WithoutOffset(Changed):
 
     @property
     def dim(self) -> int:
-        """One less than before."""
+        """The length of a row, one less than before."""
         return self.source.dim - 1
 
     @property
@@ -278,8 +278,8 @@ def _first_column(block: Block) -> Block:
 
 
 def cached(source: Source) -> Source:
-    """The same rows made once, in memory or, if they are too large for it, on disk: for what passes
-    over them many times.
+    """Return the rows as a cache that is made once, in memory or, if they are too large for it, on disk: for what
+    passes over them many times.
 
     Rows on a cluster, and rows for which there is no room on disk, stay as they are.
     """
@@ -306,8 +306,8 @@ def _unchanged(block: Block) -> Block:
 
 
 def sample(source: Source) -> Callable[[OfBlock], Array] | None:
-    """The total of the first block of each piece, scaled up to all blocks, where these are cached
-    and many.
+    """Return the total of the first block of each piece, scaled up to all blocks, where these are
+    cached and many.
 
     It is for a search to begin with, and never released.
     """
@@ -319,7 +319,7 @@ def sample(source: Source) -> Callable[[OfBlock], Array] | None:
         return None
 
     def total(of_block: OfBlock) -> Array:
-        with np.errstate(all="ignore"):  # a warning would tell of a value
+        with np.errstate(all="ignore"):  # a warning would reveal a value
             first = (next(next(piece.blocks()).apart()) for piece in source.pieces())
             return blocks / len(layout) * Sum.of(map(of_block, first)).value
 

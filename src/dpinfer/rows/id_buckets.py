@@ -1,8 +1,8 @@
 """Rows of units that are larger than memory, sorted by their ids into temporary files.
 
-Rows with the same id go to the same file, wherever they stood.  Each file holds whole units and is
+Rows with the same id go to the same file, wherever they stood.  Each file holds complete units and is
 small enough for memory, so it is read as any other table.  The files are in a folder of their own,
-which nobody else may enter, and are gone when the source is.
+which no other user may enter, and are gone when the source is.
 """
 
 import os
@@ -30,12 +30,14 @@ from dpinfer.rows.encoded import Encoder, Raw
 from dpinfer.rows.source import Blocks, Piece, Rows
 
 _FILES = 500  # files that are open at once
-_COPIES = 16  # of a row in memory, for all workers together, while a part is sorted by its ids
+_COPIES = (
+    16  # copies of a row in memory, for all workers together, while a part is sorted by its ids
+)
 
 
 def number_of_parts(rows: int, width: int, memory: float) -> int:
-    """How many parts rows of ``width`` numbers need for a part to be sorted in memory; 1 if all
-    of them can.
+    """Return how many parts rows of ``width`` numbers need for a part to be sorted in memory; 1 if
+    all of them can.
     """
     return int(np.clip(np.ceil(_COPIES * rows * width * 8 / max(memory, 1.0)), 1, _FILES))
 
@@ -62,7 +64,7 @@ class Parts:
         )
 
     def read(self, path: Path) -> pa.Table:
-        """The rows of one file."""
+        """Return the rows of one file."""
         with pa.OSFile(str(path)) as file:
             return pa.ipc.open_stream(file).read_all()
 
@@ -98,7 +100,7 @@ def _writer(path: Path, schema: pa.Schema) -> Iterator[Any]:
 
 
 def hashed(ids: pa.ChunkedArray, key: str) -> Indices:
-    """A number of at least 0 per cell, the same for the same id; a missing one has any."""
+    """Return a number of at least 0 per cell, the same for the same id; a missing one has any."""
     from pandas.util import hash_array  # noqa: PLC0415  (a file may be read without pandas)
 
     if pa.types.is_floating(ids.type):
@@ -118,8 +120,8 @@ def hashed(ids: pa.ChunkedArray, key: str) -> Indices:
 
 
 def _text(ids: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts, bytes, dates and decimals as something that has a hash; bytes of a text need not be
-    UTF-8.
+    """Return texts, bytes, dates and decimals as something that has a hash; bytes of a text need
+    not be UTF-8.
     """
     if pa.types.is_temporal(ids.type):
         return ids.cast(pa.int32() if ids.type.bit_width == 32 else pa.int64()).cast(pa.string())
@@ -158,11 +160,11 @@ class Parted(Blocks):
 
     @property
     def memory_limit(self) -> float:
-        """None: what is here does not fit the memory."""
+        """0 bytes: the rows do not fit the memory."""
         return 0.0
 
     def pieces(self) -> Iterator[Piece]:
-        """One per part."""
+        """Yield one piece per part."""
         rows = self.parts.rows.tolist()
         for path, start in zip(self.parts.paths, accumulate(rows[:-1], initial=0), strict=True):
             yield Piece(start, partial(self._blocks, path))
@@ -176,6 +178,6 @@ class Parted(Blocks):
 def count_ids(
     tables: Iterable[pa.Table], name: str, number: int, ids: Callable[[pa.Table], Indices]
 ) -> int:
-    """The number of different ids; ``ids`` gives those of a table as numbers from 0 on."""
+    """Return the number of different ids; ``ids`` gives those of a table as numbers from 0 on."""
     parts = Parts(tables, name, number)
     return sum(int(np.max(ids(parts.read(path)), initial=-1)) + 1 for path in parts.paths)

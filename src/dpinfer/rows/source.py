@@ -1,4 +1,4 @@
-"""Where bounded rows are; a backend is one method: the total of a function over blocks of rows.
+"""Sources of bounded rows; a backend is one method: the total of a function over blocks of rows.
 
 Blocks are cut by the number of the record and have the same layout wherever the rows come from, so
 that sources with the same rows in the same order have the same totals, to the bit.
@@ -42,14 +42,14 @@ class Storage(Protocol):
         ...
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
-        """An array whose numbers are not written yet."""
+        """Return an array whose numbers are not written yet."""
         ...
 
-    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
-        """Write to ``place``, some rows of an array that `empty` made."""
+    def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Write to ``target``, some rows of an array that `empty` made."""
         ...
 
-    def forget(self, place: npt.NDArray[Any]) -> None:
+    def forget(self, part: npt.NDArray[Any]) -> None:
         """Let go of the memory that was taken to read some rows of an array, which stays as it is."""
         ...
 
@@ -60,15 +60,15 @@ class Memory:
     memory_limit = np.inf
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
-        """An array whose numbers are not written yet."""
+        """Return an array whose numbers are not written yet."""
         return np.empty(shape, dtype)
 
-    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
-        """Copy."""
-        place[...] = values
+    def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Copy the values."""
+        target[...] = values
 
-    def forget(self, place: npt.NDArray[Any]) -> None:
-        """Nothing: what is in memory was made to stay there."""
+    def forget(self, part: npt.NDArray[Any]) -> None:
+        """Do nothing: arrays in memory stay there."""
 
 
 MEMORY = Memory()
@@ -93,34 +93,34 @@ class Disk:
 
     @property
     def memory_limit(self) -> float:
-        """What rows of files may take."""
+        """Bytes that rows of files may take."""
         return workers.memory()
 
     def empty(self, shape: tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Any:
-        """The next part of the file."""
+        """Return the next part of the file."""
         array: npt.NDArray[Any] = np.ndarray(shape, dtype, self._map, self._end)
         self._end += array.nbytes
         return array
 
-    def write(self, place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
-        """By a call of the system; what is read of ``place`` are the same pages."""
-        if not place.size:
+    def write(self, target: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+        """Write by a call of the system; later reads of ``target`` see the same pages."""
+        if not target.size:
             return
-        numbers = np.ascontiguousarray(values, place.dtype)
-        assert numbers.shape == place.shape
-        if os.pwrite(self._file, numbers.data, self._at(place)) != numbers.nbytes:
+        numbers = np.ascontiguousarray(values, target.dtype)
+        assert numbers.shape == target.shape
+        if os.pwrite(self._file, numbers.data, self._offset(target)) != numbers.nbytes:
             raise OSError("the temporary file was not written in full")
 
-    def forget(self, place: npt.NDArray[Any]) -> None:
-        """The pages stay those of the file, and what is read of it later is the same."""
-        if not place.size:
+    def forget(self, part: npt.NDArray[Any]) -> None:
+        """Drop the pages from memory; a later read takes them from the file again."""
+        if not part.size:
             return
-        at = self._at(place)
-        start = at // mmap.PAGESIZE * mmap.PAGESIZE
-        self._map.madvise(mmap.MADV_DONTNEED, start, at + place.nbytes - start)
+        offset = self._offset(part)
+        start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+        self._map.madvise(mmap.MADV_DONTNEED, start, offset + part.nbytes - start)
 
-    def _at(self, place: npt.NDArray[Any]) -> int:
-        return _address(place) - self._address
+    def _offset(self, part: npt.NDArray[Any]) -> int:
+        return _address(part) - self._address
 
 
 def _address(array: npt.NDArray[Any]) -> int:
@@ -138,18 +138,18 @@ def _reserve(file: int, size: int) -> None:
             os.pwrite(file, _ZEROS[: size - start], start)
 
 
-WHOLE_UNIT = 1 - 2.0**-20
-"""What a whole unit counts: the float sum of its rows errs by less than what is missing to 1."""
+UNIT_TOTAL = 1 - 2.0**-20
+"""The weights of a unit's rows add up to this at most: the float sum errs by less than what is missing to 1."""
 _RUN = 2**28  # rows of a unit whose weights are added one after the other
-_HEAVIEST = 1e100  # times the bound of weights: beyond, floats do not tell how much more
-_LEAST = 2.0**-500  # of what a row counts: by less nothing can be divided safely
+_HEAVIEST = 1e100  # times the bound of weights: larger totals are not distinguished
+_MIN_WEIGHT = 2.0**-500  # of a row: division by less is not safe
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def counted(
-    block: Block, most: float, units: Indices | None = None, weights: Array | None = None
+    block: Block, max_total: float, units: Indices | None = None, weights: Array | None = None
 ) -> Block:
-    """The rows of each unit together, each counting ω/max(most, sum of ω over its unit).
+    """Group the rows by unit and give each the weight ω/max(max_total, sum of ω over its unit).
 
     ``units`` has one number per row, below 0 where the id is missing: such a row counts for
     nothing, and is no unit.  Without it each row is one.  ω are the ``weights``, 1 by default, and
@@ -167,7 +167,7 @@ def counted(
     else:
         omega = np.where(np.isfinite(weights), weights, 0.0)
     encoded = rows.any(axis=1)
-    omega = np.where(encoded, np.clip(omega / most, 0.0, _HEAVIEST), 0.0)
+    omega = np.where(encoded, np.clip(omega / max_total, 0.0, _HEAVIEST), 0.0)
     total = omega  # over the unit of each row
     starts = None
     if units is not None:
@@ -179,15 +179,17 @@ def counted(
         _, starts, sizes = np.unique(units[order], return_index=True, return_counts=True)
         by_unit = _added_by_unit(omega, starts) if len(order) else omega
         total = np.repeat(by_unit, sizes)
-    shares = omega / np.maximum(1.0, total) * WHOLE_UNIT
-    counts = shares > _LEAST
+    shares = omega / np.maximum(1.0, total) * UNIT_TOTAL
+    counts = shares > _MIN_WEIGHT
     rows = np.where(counts[:, None], rows, 0.0)
-    shares = np.where(counts, shares, _LEAST)
+    shares = np.where(counts, shares, _MIN_WEIGHT)
     return Block(rows, labels, shares, shares, starts)
 
 
 def _added_by_unit(omega: Array, starts: Indices) -> Array:
-    """The sum over each unit; one with very many rows is added in runs, so that it stays exact."""
+    """Return the sum over each unit; one with very many rows is added in runs, so that it stays
+    exact.
+    """
     if len(omega) <= _RUN:
         return np.asarray(np.add.reduceat(omega, starts))
     runs = np.union1d(starts, np.arange(0, len(omega), _RUN))
@@ -220,7 +222,7 @@ class Source(Protocol):
         ...
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum of ``of_block`` over all blocks of rows."""
+        """Return the sum of ``of_block`` over all blocks of rows."""
         ...
 
 
@@ -251,7 +253,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def pieces(self) -> Iterator[Piece]:
-        """All rows; without any, one empty block."""
+        """Yield all rows; without any, one empty block."""
 
     @property
     def size(self) -> int:
@@ -271,7 +273,7 @@ class Blocks(ABC):
         return True
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over blocks, in a fixed order, with compensation.
+        """Return the sum over blocks, in a fixed order, with compensation.
 
         Guarantee [same_totals]: the same rows in the same order give the same bits, from memory or
         files of any kind, kept in memory or on disk or read anew, on any number of cores.
@@ -280,7 +282,7 @@ class Blocks(ABC):
         size = self.size
 
         def sum_of_piece(piece: Piece) -> tuple[int, Sum]:
-            with np.errstate(all="ignore"):  # a warning would tell of a value
+            with np.errstate(all="ignore"):  # a warning would reveal a value
                 blocks = (replace(block, among=size) for block in piece.blocks())
                 parts = (part for block in blocks for part in block.parts(of_block))
                 return piece.start, Sum.of(parts)
@@ -298,52 +300,52 @@ class Blocks(ABC):
         return total.value
 
 
-def most_records(n: int, most: int) -> None:
+def require_record_limit(n: int, limit: int) -> None:
     """Refuse more records than noise is sized for."""
-    if n <= most:
+    if n <= limit:
         return
     remedy = ""
-    if most < MAX_RECORDS:
+    if limit < MAX_RECORDS:
         remedy = (
             ": where their number is private, write largest_table, a round number that the table will "
             "never reach, into the [unit] of the schema"
         )
     raise InputError(
-        f"there are more than {most:,} records, for which sums are not proved exact enough{remedy}"
+        f"there are more than {limit:,} records, for which sums are not proved exact enough{remedy}"
     )
 
 
 def block_height(dim: int) -> int:
-    """Rows of a block."""
+    """Return the number of rows of a block."""
     return min(BLOCK, max(256, _BLOCK // max(dim, 1)))
 
 
 def cuts(size: int, step: int) -> Iterator[tuple[int, int]]:
-    """Where blocks of ``step`` rows begin and end; an empty one where there is no row."""
+    """Yield where blocks of ``step`` rows begin and end; an empty one where there is no row."""
     for start in range(0, max(size, 1), step):
         yield start, min(start + step, size)
 
 
 def stacks(ends: list[int], dim: int, blocks: Callable[[slice], Block]) -> Iterator[Block]:
-    """Blocks as long as each other, after each other, as stacks; one that has no such neighbour is
-    alone.
+    """Group consecutive blocks of equal length into stacks; a block without such a neighbour is
+    yielded alone.
 
     ``ends`` has where the first block begins and where each ends, and ``blocks`` makes the rows of
     some of them.
     """
     first = 0
-    for height, alike in itertools.groupby(np.diff(ends).tolist()):
-        last = first + len(list(alike))
-        most = max(1, _STACK // max(height * dim, 1))
-        for place in range(first, last, most):
-            some = slice(ends[place], ends[min(place + most, last)])
-            block = blocks(some)
-            yield block.stacked(height) if some.stop - some.start > height else block
+    for height, run in itertools.groupby(np.diff(ends).tolist()):
+        last = first + len(list(run))
+        stack = max(1, _STACK // max(height * dim, 1))
+        for index in range(first, last, stack):
+            rows = slice(ends[index], ends[min(index + stack, last)])
+            block = blocks(rows)
+            yield block.stacked(height) if rows.stop - rows.start > height else block
         first = last
 
 
 def labelled(rows: Array, labels: Array, kind: str) -> Block:
-    """Bounded rows with what the loss may see of their labels; ``rows`` are written to.
+    """Return bounded rows with the labels that the loss may see; ``rows`` are written to.
 
     A loss of the margin sees -1 or +1, one of the residual a number in [-1, 1].  A row with another
     label, or one that is not finite, counts as the zero row.
@@ -387,12 +389,14 @@ class Rows(Blocks):
 
     @classmethod
     def encoded(cls, rows: Array, labels: Array, kind: str) -> "Rows":
-        """Rows that a `Design` has bounded; one whose label is not known counts as the zero row."""
+        """Return the source of rows that a `Design` has bounded; one whose label is not known
+        counts as the zero row.
+        """
         if labels.shape != rows.shape[:1]:
             raise InputError("y must have one label a row of X, in one dimension")
         if rows.shape[1] == 0:
             raise InputError(f"X must have at least one column, not shape {rows.shape}")
-        most_records(len(rows), MAX_RECORDS)
+        require_record_limit(len(rows), MAX_RECORDS)
         return cls(labelled(np.array(rows), labels, kind))
 
     @property
@@ -414,24 +418,26 @@ class Rows(Blocks):
 
     @property
     def memory_limit(self) -> float:
-        """None, unless the rows are in a file."""
+        """Bytes that may be copied to memory; no limit unless the rows are in a file."""
         return self.storage.memory_limit
 
     @property
     def parallel(self) -> bool:
-        """Unless rows are short and blocks are not stacked."""
+        """Whether workers are faster: not where rows are short and blocks are not stacked."""
         return self.block.starts is None or self.dim >= _SHORT
 
     @property
     def layout(self) -> tuple[list[int], ...]:
-        """For each piece, where its first block begins and where each of its blocks ends."""
+        """The layout: for each piece, where its first block begins and where each of its blocks
+        ends.
+        """
         if self.ends is not None:
             return self.ends
         ends = self._ends(block_height(self.dim))
         return tuple(ends[first : first + PIECE + 1] for first in range(0, len(ends) - 1, PIECE))
 
     def pieces(self) -> Iterator[Piece]:
-        """Blocks of rows, many at a time."""
+        """Yield blocks of rows, many at a time."""
         for ends in self.layout:
             yield Piece(ends[0], partial(self._blocks, ends))
 
@@ -446,7 +452,7 @@ class Rows(Blocks):
             self._forget(slice(ends[0], ends[-1]))
 
     def _forget(self, some: slice) -> None:
-        """Pages of a file that were read would count as memory of the process until it ends."""
+        """Let go of pages that were read: they would count as memory of the process until it ends."""
         block = self.block
         for array in (block.rows, block.labels, block.weights, block.shares):
             if not isinstance(array, float):
@@ -455,8 +461,8 @@ class Rows(Blocks):
             self.storage.forget(block.starts)
 
     def _ends(self, height: int) -> list[int]:
-        """0 and where blocks of at most ``height`` rows end; with ids only where a unit does, also
-        if it is longer.
+        """Return 0 and where blocks of at most ``height`` rows end; with ids only where a unit
+        does, also if it is longer.
         """
         n = len(self.block)
         starts = self.block.starts
@@ -472,22 +478,26 @@ class Rows(Blocks):
 
     def counted(
         self,
-        most: float,
+        max_total: float,
         units: Indices | None = None,
         weights: Array | None = None,
         number: int | None = None,
     ) -> "Rows":
-        """The rows of each unit together, each with what it counts (`dpinfer.rows.source.counted`)."""
-        return Rows(counted(self.block, most, units, weights), number)
+        """Return the rows of each unit together, each with what it counts
+        (`dpinfer.rows.source.counted`).
+        """
+        return Rows(counted(self.block, max_total, units, weights), number)
 
 
 def gathered_bytes(size: int, dim: int) -> int:
-    """What `gathered` takes: for each row its columns, label, weight, share, and start of a unit."""
+    """Return the bytes that `gathered` takes: for each row its columns, label, weight, share, and
+    start of a unit.
+    """
     return size * (dim + 4) * 8
 
 
 def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY) -> Rows:
-    """All blocks of a source, each changed to rows of length ``dim``, copied to a storage.
+    """Copy all blocks of a source to a storage, each changed to rows of length ``dim``.
 
     Pieces and blocks are those of the source, so that totals have the same bits.  Rows that the
     source leaves out leave a gap, which is in no block.
@@ -509,7 +519,7 @@ def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY
 
     def copy(piece: Piece) -> _Copied:
         copied = _Copied([piece.start], [])
-        with np.errstate(all="ignore"):  # a warning would tell of a value
+        with np.errstate(all="ignore"):  # a warning would reveal a value
             changed = map(change, piece.blocks())
             for block in itertools.chain.from_iterable(map(Block.apart, changed)):
                 first = copied.ends[-1]
@@ -533,7 +543,7 @@ def gathered(source: Blocks, change: Change, dim: int, storage: Storage = MEMORY
                 storage.write(starts[units : units + len(part)], part)
                 units += len(part)
         progress.update(1.0)
-    block = Block(  # blocks of one source are alike: what the last piece has, all of them have
+    block = Block(  # all pieces of a source have the same arrays as the last one
         rows,
         labels,
         weights if copied.weighted else 1.0,
@@ -562,7 +572,7 @@ class Pending:
 
     @contextmanager
     def opened(self) -> Iterator[Source]:
-        """The records for one fit; what a cluster holds for it alone is let go after it."""
+        """Open the records for one fit; what a cluster holds for it alone is let go after it."""
         source = self.read()
         try:
             yield source
@@ -570,7 +580,7 @@ class Pending:
             getattr(source, "release", lambda: None)()
 
     def rows(self) -> Rows:
-        """All of them, in memory: for studies."""
+        """Return all rows, in memory: for studies."""
         source = self.read()
         if isinstance(source, Rows):
             return source

@@ -144,7 +144,7 @@ def summarize(
 
 @dataclass(frozen=True)
 class Portions:
-    """How records are divided: ``blocks`` blocks of B records are a portion, and ``portions`` portions
+    """The division of records: ``blocks`` blocks of B records are a portion, and ``portions`` portions
     are read at once.
     """
 
@@ -210,7 +210,7 @@ class _ColumnPass:
         levels = self._level_summaries(task)
         numbers = self._number_summaries(task)
         portions = self.portions if numbers else self.of_levels
-        with np.errstate(all="ignore"):  # a warning would tell of a value
+        with np.errstate(all="ignore"):  # a warning would reveal a value
             for some in task.read(portions.at_once):
                 groups = self._groups_of(some)
                 if _ALL in levels:
@@ -298,7 +298,7 @@ class LevelSummary:
 
 @dataclass(frozen=True)
 class _NumberScale:
-    """What is public about one column of numbers; see `Numbers`."""
+    """The public facts about one column of numbers; see `Numbers`."""
 
     low: float
     high: float

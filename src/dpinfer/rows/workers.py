@@ -27,11 +27,11 @@ from dpinfer.errors import InputError
 T = TypeVar("T")
 R = TypeVar("R")
 Watch = Callable[[str, float], None]
-"""Told the step of a fit and which part of a pass is done."""
+"""A function of the step of a fit and of the share of a pass that is done."""
 
 _MEMORY = 256  # megabytes by default
 _AHEAD = 2  # tasks per thread that wait or are done, at most
-_MARKS = 20  # of a pass, at which whoever watches is told
+_MARKS = 20  # reports in a pass
 
 _pool: ContextVar["_Pool | None"] = ContextVar("pool", default=None)
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
@@ -50,34 +50,34 @@ def check() -> None:
 
 
 def threads() -> int:
-    """How many blocks are worked on at once: ``DPINFER_THREADS``, or the number of cores."""
-    asked = _whole("DPINFER_THREADS", "a whole number of at least 1", least=1)
+    """Return how many blocks are worked on at once: ``DPINFER_THREADS``, or the number of cores."""
+    asked = _integer_setting("DPINFER_THREADS", "a whole number of at least 1", minimum=1)
     return cores() if asked is None else asked
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Return how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def memory() -> float:
-    """Bytes that the rows of files may take in memory: ``DPINFER_MEMORY`` megabytes, 256 by
-    default.
+    """Return how many bytes that the rows of files may take in memory: ``DPINFER_MEMORY``
+    megabytes, 256 by default.
     """
-    asked = _whole("DPINFER_MEMORY", "a whole number of megabytes")
+    asked = _integer_setting("DPINFER_MEMORY", "a whole number of megabytes")
     return (_MEMORY if asked is None else asked) * 1e6
 
 
 def disk() -> float:
-    """Bytes that they may take in a temporary file: ``DPINFER_DISK`` megabytes, by default half of
-    what is free.
+    """Return how many bytes that they may take in a temporary file: ``DPINFER_DISK`` megabytes, by
+    default half of what is free.
 
     By default nothing is written to a folder that is memory, nor where the folder cannot be looked
     at: the fit then goes on without a temporary file.
     """
-    asked = _whole("DPINFER_DISK", "a whole number of megabytes")
+    asked = _integer_setting("DPINFER_DISK", "a whole number of megabytes")
     if not hasattr(os, "posix_fallocate"):  # room on the disk cannot be reserved
         return 0.0
     if asked is not None:
@@ -91,22 +91,22 @@ def disk() -> float:
         return 0.0
 
 
-def disk_is_allowed() -> bool:
+def may_use_disk() -> bool:
     """Whether a fit may write rows to a disk at all: ``DPINFER_DISK=0`` forbids it."""
-    return _whole("DPINFER_DISK", "a whole number of megabytes") != 0
+    return _integer_setting("DPINFER_DISK", "a whole number of megabytes") != 0
 
 
 def kept() -> float:
-    """Bytes of encoded rows that each worker of a cluster may keep during a fit: ``DPINFER_KEEP``
-    megabytes, by default what its engine allows.
+    """Return how many bytes of encoded rows that each worker of a cluster may keep during a fit:
+    ``DPINFER_KEEP`` megabytes, by default what its engine allows.
     """
-    asked = _whole("DPINFER_KEEP", "a whole number of megabytes")
+    asked = _integer_setting("DPINFER_KEEP", "a whole number of megabytes")
     return math.inf if asked is None else asked * 1e6
 
 
 def scratch() -> str:
-    """The folder for large temporary files: ``TMPDIR`` if it is one, or ``/var/tmp``, as ``/tmp``
-    may be memory.
+    """Return the folder for large temporary files: ``TMPDIR`` if it is one, or ``/var/tmp``, as
+    ``/tmp`` may be memory.
     """
     for folder in (os.environ.get("TMPDIR", ""), "/var/tmp"):
         if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
@@ -115,7 +115,7 @@ def scratch() -> str:
 
 
 def is_memory(folder: str) -> bool:
-    """Whether what is written to a folder stays in memory; False where the system does not tell."""
+    """Whether what is written to a folder stays in memory; False where that is unknown."""
     device = os.stat(folder).st_dev
     try:
         text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
@@ -125,12 +125,12 @@ def is_memory(folder: str) -> bool:
     return any(number in mount and " - tmpfs " in mount for mount in text.splitlines())
 
 
-def _whole(name: str, words: str, least: int = 0) -> int | None:
+def _integer_setting(name: str, rule: str, minimum: int = 0) -> int | None:
     text = os.environ.get(name, "")
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
-        raise InputError(f"{name} must be {words}: correct it, or unset it")
+    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= minimum):
+        raise InputError(f"{name} must be {rule}: correct it, or unset it")
     return int(text)
 
 
@@ -139,8 +139,8 @@ def _whole(name: str, words: str, least: int = 0) -> int | None:
 
 @contextmanager
 def worker_pool(size: int | None = None) -> Iterator[None]:
-    """Inside, `map_ordered` works with ``size`` threads, by default `threads`, each with one thread
-    for linear algebra.
+    """Let `map_ordered` work inside with ``size`` threads, by default `threads`, each with one
+    thread for linear algebra.
     """
     pool = _Pool(threads() if size is None else size)
     token = _pool.set(pool)
@@ -153,7 +153,7 @@ def worker_pool(size: int | None = None) -> Iterator[None]:
 
 
 def map_ordered(work: Callable[[T], R], items: Iterable[T], *, light: bool = True) -> Iterator[R]:
-    """What ``work`` makes of each item, in order; the items are taken as they are needed.
+    """Yield the result of ``work`` for each item, in order; the items are taken as they are needed.
 
     ``light`` work takes milliseconds: items that are no more than the threads are not handed over,
     as that would take longer than it saves.  Without a `worker_pool` there is one thread.
@@ -180,7 +180,7 @@ class _Pool:
         self._executor: ThreadPoolExecutor | None = None
 
     def map_ordered(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """Results in order, of at most a few items at once."""
+        """Yield results in order, of at most a few items at once."""
         if self._executor is None:
             self._executor = ThreadPoolExecutor(self.size)
         begun: deque[Future[R]] = deque()
@@ -202,7 +202,7 @@ class _Pool:
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """Inside, linear algebra has one thread, in the whole process."""
+    """Give linear algebra one thread inside, in the whole process."""
     return _ONE_THREAD
 
 
@@ -233,7 +233,7 @@ _ONE_THREAD = _OneThread()
 
 
 def steady_heap() -> AbstractContextManager[None]:
-    """Inside, memory that is freed stays with the process, to be used again.
+    """Keep freed memory with the process inside, to be used again.
 
     Dask starts its workers with ``MALLOC_TRIM_THRESHOLD_``, so that they give freed memory back at
     once.  Every array of a block is then made of new pages, and a pass takes twice as long.
@@ -291,10 +291,9 @@ def _controller() -> Any:
 
 @contextmanager
 def progress(watch: Watch) -> Iterator[None]:
-    """Inside, ``watch`` is told the step of a fit and which part of a pass over the rows is done.
+    """Tell ``watch`` inside the step of a fit and which part of a pass over the rows is done.
 
-    How many passes a search makes depends on the data: what is told is for the holder of the data
-    alone.
+    How many passes a search makes depends on the data: the reports are for the holder of the data alone.
     """
     token = _watch.set(watch)
     try:
@@ -305,7 +304,7 @@ def progress(watch: Watch) -> Iterator[None]:
 
 @contextmanager
 def step(name: str) -> Iterator[None]:
-    """What the passes inside are for, in words that are public."""
+    """Name the passes inside, in words that are public."""
     token = _step.set(name)
     try:
         yield
@@ -314,9 +313,7 @@ def step(name: str) -> Iterator[None]:
 
 
 class Progress:
-    """One pass over the rows, for whoever watches: told at fixed marks, so that their number tells
-    nothing.
-    """
+    """One pass over the rows, reported at fixed marks, so that their number reveals nothing."""
 
     def __init__(self) -> None:
         self._watch = _watch.get()

@@ -1,4 +1,4 @@
-"""What is public about one column: its type, its bounds or levels, its entry in a file.
+"""The public description of one column: its type, its bounds or levels, its entry in a file.
 
 Two texts are the same level if they differ only in white space around them and in how accents are
 stored (`tidy`); with ``spelling = "any"`` also if they differ in case or in runs of white space
@@ -19,7 +19,7 @@ from dpinfer.schema import dates
 Level = str | int | bool
 
 TODO = "?"
-"""What a draft holds where a person has to decide."""
+"""The text of a draft where a person has to decide."""
 
 _TEXTS = ("description", "source", "learned")
 _KEYS_OF_ALL = {"type", "missing", "typical", *_TEXTS}
@@ -39,9 +39,9 @@ _ORDER = (
 _ANY = "any"  # spelling
 MISSING_LEVEL = "missing"
 """The level of cells that hold none, where a category has it."""
-_OWN_LEVEL = "level"  # what `missing` says for it
+_OWN_LEVEL = "level"  # the rule of `missing` for it
 MISSING_RULES = ("drop", _OWN_LEVEL)
-"""What `missing` may say instead of a substitute."""
+"""Rules that `missing` may name instead of a substitute."""
 _REMEDIES = {
     "low": "add a public lower bound",
     "high": "add a public upper bound",
@@ -59,12 +59,12 @@ class SchemaError(InputError):
 
 
 def fault(name: str, key: str, message: str) -> SchemaError:
-    """An error of one key of a column."""
+    """Return an error of one key of a column."""
     return SchemaError(f"column {name!r}: {message}", "columns", name, key)
 
 
 def tidy(text: str) -> str:
-    """A text as it is compared: without white space around it, accents in one form (NFC).
+    """Return a text as it is compared: without white space around it, accents in one form (NFC).
 
     ``é`` may be stored as one letter or as two, and looks the same.  Small and large letters are
     told apart.
@@ -73,7 +73,7 @@ def tidy(text: str) -> str:
 
 
 def tidied(value: Any) -> Any:
-    """The same of all texts of a tuple; what is no text stays as it is."""
+    """Return the same of all texts of a tuple; what is no text stays as it is."""
     if isinstance(value, tuple):
         return tuple(map(tidied, value))
     if isinstance(value, str):
@@ -82,16 +82,17 @@ def tidied(value: Any) -> Any:
 
 
 def spelling_key(text: str) -> str:
-    """What two texts share that differ only in large and small letters, in runs of white space and
-    in how accents are stored.  No character becomes none: a text is at most as long.
+    """Return a key that two texts share if they differ only in large and small letters, in runs of
+    white space and in how accents are stored.  No character becomes none: a text is at most as
+    long.
     """
     spaced = " ".join(text.split())
     return normalize("NFD", normalize("NFD", spaced).casefold())
 
 
 def level_meant(value: Any, levels: Sequence[Level]) -> Level | None:
-    """The level that a formula means: the value itself or, of texts, the only level that is alike;
-    None if there is none.
+    """Return the level that a formula means: the value itself or, of texts, the only level that is
+    alike; None if there is none.
     """
     value = tidied(value)
     if type(value) is not type(levels[0]):
@@ -105,7 +106,7 @@ def level_meant(value: Any, levels: Sequence[Level]) -> Level | None:
 
 
 def did_you_mean(name: Any, names: Iterable[Any]) -> str:
-    """The remedy for an unknown name: the closest of the names there are, or all of them."""
+    """Return the remedy for an unknown name: the closest of the names there are, or all of them."""
     by_text = {str(item): item for item in names}
     closest = get_close_matches(str(name), by_text, 1)
     if closest:
@@ -114,7 +115,9 @@ def did_you_mean(name: Any, names: Iterable[Any]) -> str:
 
 
 def require_different(names: Sequence[str]) -> None:
-    """No name twice.  Names are told by their places: those of a file without names are values."""
+    """Refuse a name that occurs twice.  The error gives positions, not names: those of a file
+    without names are values.
+    """
     first: dict[str, int] = {}
     for position, name in enumerate(names, start=1):
         if first.setdefault(name, position) != position:
@@ -202,7 +205,7 @@ class Category:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is explained: two public levels, the second one counted as +1, or a number with public
+    """An outcome: two public levels, the second one counted as +1, or a number with public
     bounds.
 
     A numeric outcome has ``low`` and ``high`` and no levels.
@@ -256,8 +259,8 @@ class Derived:
 
 
 def levels_of(column: Column) -> tuple[Level, ...]:
-    """The levels of a category, outcome, boolean or integer that may be a factor; empty where there
-    are none.
+    """Return the levels of a category, outcome, boolean or integer that may be a factor; empty
+    where there are none.
     """
     if isinstance(column, Number) and column.kind == "boolean":
         return (False, True)
@@ -274,7 +277,7 @@ class Ids:
 
 
 Wanted = Column | Ids
-"""What is read of a table."""
+"""Columns that are read of a table."""
 
 
 def in_reach(low: float, high: float) -> bool:
@@ -285,7 +288,7 @@ def in_reach(low: float, high: float) -> bool:
 
 
 def _require_range(name: str, low: float, high: float) -> None:
-    """Two finite bounds in order, in reach of double precision."""
+    """Refuse bounds that are not finite, in order and in reach of double precision."""
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise fault(
             name, "high", "low and high must be finite, with low < high: correct one of them"
@@ -299,7 +302,7 @@ def _require_range(name: str, low: float, high: float) -> None:
 
 
 def _require_levels(name: str, levels: tuple[Any, ...]) -> None:
-    """Two or more different levels of one type."""
+    """Refuse levels that are not two or more, different and of one type."""
     types = {type(level) for level in levels}
     one_type = len(types) == 1 and types <= {str, int, bool}
     if one_type and len(levels) >= 2 and len(set(levels)) == len(levels):
@@ -311,7 +314,7 @@ def _require_levels(name: str, levels: tuple[Any, ...]) -> None:
 
 
 def _require_spelling(name: str, spelling: str, levels: tuple[Level, ...]) -> None:
-    """Texts that stay different where case and white space do not count."""
+    """Refuse texts that are the same but for case and white space."""
     if not spelling:
         return
     if spelling != _ANY:
@@ -327,7 +330,7 @@ def _require_spelling(name: str, spelling: str, levels: tuple[Level, ...]) -> No
 
 
 def _require_member(name: str, key: str, value: Any, levels: tuple[Level, ...]) -> None:
-    """A value that is one of the levels, of their type: 1 is not true."""
+    """Refuse a value that is not one of the levels, of their type: 1 is not true."""
     if type(value) is not type(levels[0]) or value not in levels:
         raise fault(
             name,
@@ -341,8 +344,8 @@ def _absent(name: str, key: str) -> SchemaError:
 
 
 def column_of(name: str, entry: Any) -> Column:
-    """The column that an entry ``[columns.NAME]`` declares; what is ``typical`` of it is read
-    elsewhere.
+    """Return the column that an entry ``[columns.NAME]`` declares; what is ``typical`` of it is
+    read elsewhere.
     """
     if not name or not isinstance(entry, dict):
         raise fault(
@@ -373,7 +376,7 @@ def column_of(name: str, entry: Any) -> Column:
 
 
 def derived_of(name: str, entry: Mapping[str, Any]) -> Derived:
-    """The derived column that an entry with the key ``from`` declares."""
+    """Return the derived column that an entry with the key ``from`` declares."""
     for key in entry:
         if key not in _DERIVED:
             raise fault(
@@ -387,7 +390,7 @@ def derived_of(name: str, entry: Mapping[str, Any]) -> Derived:
 
 
 def derived_entry(derived: Derived) -> dict[str, Any]:
-    """The inverse of `derived_of`."""
+    """Return the inverse of `derived_of`."""
     entry = {"from": derived.text}
     if derived.description:
         entry["description"] = derived.description
@@ -400,7 +403,7 @@ def is_derived(entry: Any) -> bool:
 
 
 def entry_of(column: Column) -> dict[str, Any]:
-    """The inverse of `column_of`: what is at its default is left out."""
+    """Return the inverse of `column_of`: what is at its default is left out."""
     kind = column.kind if isinstance(column, Number) else type(column).__name__.lower()
     entry: dict[str, Any] = {"type": kind}
     for key in _ORDER:
@@ -445,11 +448,11 @@ class _Entry:
             raise fault(self.name, key, f"{key} must be a finite number") from None
 
     def numbers(self, *keys: str) -> dict[str, Any]:
-        """Those of the keys that are there."""
+        """Return the numbers of the keys that are there."""
         return {key: self.number(key) for key in keys if key in self}
 
     def day(self, key: str) -> float:
-        """The day of a date."""
+        """Return the day of a date."""
         if key not in self:
             raise _absent(self.name, key)
         day = dates.day_stated(self.values[key])
@@ -465,7 +468,7 @@ class _Entry:
         return tuple(self._typed("levels", (list,), 'a list such as ["no", "yes"]'))
 
     def missing(self) -> Any:
-        """The substitute for a missing value, or None for the rule "drop"."""
+        """Return the substitute for a missing value, or None for the rule "drop"."""
         value = self.values.get("missing", "drop")
         if value != "drop":
             return value
@@ -516,7 +519,7 @@ def _number(entry: _Entry, kind: str) -> Number:
 
 
 def _date(entry: _Entry) -> Number:
-    """Days since its lower bound."""
+    """Return a column of dates, as days since its lower bound."""
     low = entry.day("low")
     high = entry.day("high")
     missing = None if entry.missing() is None else entry.day("missing") - low
@@ -552,7 +555,7 @@ def _category(entry: _Entry) -> Category:
 
 
 def _require_own_level(name: str, levels: tuple[Any, ...]) -> None:
-    """Levels to which "missing" can be added."""
+    """Refuse levels to which "missing" cannot be added."""
     if any(not isinstance(level, str) for level in levels):
         raise fault(
             name,
@@ -594,7 +597,7 @@ def _outcome(entry: _Entry) -> Outcome:
 
 
 def _plain(value: Any, key: str, kind: str) -> Any:
-    """As TOML writes it: whole numbers for an integer, true and false for a boolean."""
+    """Return a value as TOML writes it: whole numbers for an integer, true and false for a boolean."""
     if key == "levels":
         return list(value)
     numeric = key in ("low", "high", "centre", "scale") or (key == "missing" and kind != "category")

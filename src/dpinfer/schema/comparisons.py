@@ -1,214 +1,162 @@
-"""Comparisons that stand bare in a formula: its parser knows none, so a name stands in for each.
+"""Comparisons of a formula in braces, as formulaic's grammar has them: ``{age >= 65}`` is one factor.
 
-A comparison reaches from one + to the next: ``sex + age >= 65`` is sex and age >= 65, and ``18 <=
-age < 65`` is one comparison.  Beside other signs of a formula it stands in brackets, ``sex * (age >=
-65)``, since ``a / b > 2`` could mean two things; and, or and not stand in brackets or in I(...), too.
-The left of ~ is one expression, where all of that is plain.  A function with a comparison inside is
-replaced as a whole.
+A comparison may stand without braces where it reaches from one + to the next: ``sex + age >= 65`` is sex and
+age >= 65, and ``18 <= age < 65`` is one comparison.  Beside other signs of a formula it stands in brackets,
+``sex * (age >= 65)``, since ``a / b > 2`` could mean two things; and, or and not stand in brackets, too.  The
+left of ~ is one expression.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 
 from dpinfer.errors import InputError
+from dpinfer.schema.expressions import python_of
 
-_TOKEN = re.compile(
-    r"""`[^`]*`|"[^"]*"|'[^']*'"""  # names and texts in quotes
-    r"|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
-    r"|[^\W\d][\w.]*"  # names; np.log is one
-    r"|\*\*|&&|\|\||[<>=!]=|%in%|\S"
-)
-_ORDERS = {">", "<", ">=", "<=", "==", "!="}
-_LOGIC = {"and", "or", "not", "&", "&&", "|", "||", "!"}
-_PLAIN_NEIGHBOURS = {"", "+", "~", "|"}  # of a bare comparison
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
-_STAND_IN = "__compared{}__"
+_SIGN = re.compile(r"%[^%]*%|\*\*|&&|\|\||[<>=!]=|\S")
+_COMPARISONS = {">", "<", ">=", "<=", "==", "!="}
+_LOGIC = {"and", "or", "not", "&", "&&", "||", "!"}
+_BETWEEN_TERMS = {"+", "~", "|"}
+# A comparison by the roles of its items (`_role`): formulaic reads 1e-3 as three, and in(1, 2) as one.
+_OPERAND = r"(?:[og]|e-o)"
+_COMPARED = re.compile(rf"{_OPERAND}(?:n?kg|n?i|c-?{_OPERAND})+")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
+
+_Edit = tuple[int, int, bool]  # start and end of what is Python, and whether it is put in braces
 
 
 @dataclass(frozen=True)
-class Replaced:
-    """A formula without comparisons, and what the names in it stand for."""
+class _Item:
+    """A token of a formula, or a pair of brackets with all ``items`` inside."""
 
-    formula: str
-    stands_for: dict[str, str]
-
-
-@dataclass(frozen=True, eq=False)
-class _Group:
-    """What stands in brackets."""
-
-    opening: str
-    items: list["_Item"] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        return f"{self.opening}{_text(self.items)}{_CLOSING[self.opening]}"
+    start: int
+    end: int
+    text: str
+    kind: str
+    items: tuple["_Item", ...] = ()
 
 
-_Item = str | _Group
-
-
-def replaced(formula: str) -> Replaced:
-    """The formula with names that stand for its comparisons."""
-    names = _Names()
-    items = _grouped(formula)
-    if "~" in items:
-        place = items.index("~")
-        left = items[:place]
-        if _compares(left):
-            left = [names.of(_text(left))]
+def braced(formula: str) -> str:
+    """Return the formula with braces around its comparisons, and Python's words for signs of logic in them."""
+    items = _items(formula)
+    signs = [item.text for item in items]
+    edits: list[_Edit] = []
+    if "~" in signs:
+        left = items[: signs.index("~")]
+        items = items[signs.index("~") + 1 :]
+        if set(_roles(left)) & set("cikln") or "|" in signs[: len(left)]:
+            edits.append((left[0].start, left[-1].end, True))
         else:
-            left = names.without_comparisons(left)
-        items = [*left, "~", *names.without_comparisons(items[place + 1 :])]
+            edits += _edits(left)
+    edits += _edits(items)
+    for start, end, in_braces in reversed(edits):
+        python = python_of(formula[start:end])
+        if in_braces:
+            python = f"{{{_QUOTED.sub(_without_brackets, python)}}}"
+        formula = formula[:start] + python + formula[end:]
+    return formula
+
+
+def _without_brackets(quoted: re.Match[str]) -> str:
+    """Return a text in quotes with escapes for brackets, which formulaic would count as brackets in braces."""
+    return re.sub(r"[][(){}`]", lambda sign: f"\\x{ord(sign[0]):02x}", quoted[0])
+
+
+def _items(formula: str) -> tuple[_Item, ...]:
+    """Return the items of a formula by formulaic's tokens; none where brackets have no partner."""
+    from formulaic.parser.algos.tokenize import tokenize  # noqa: PLC0415  (slow to load)
+
+    tokens = list(tokenize(formula))
+    ends = [*(token.source_start for token in tokens), len(formula)][1:]
+    levels: list[list[_Item]] = [[]]
+    opened: list[int] = []
+    for token, end in zip(tokens, ends, strict=True):
+        start = token.source_start
+        text = formula[start:end].rstrip()
+        if text in ("(", "["):
+            opened.append(start)
+            levels.append([])
+        elif text in (")", "]") and opened:
+            items = tuple(levels.pop())
+            first = opened.pop()
+            levels[-1].append(_Item(first, start + 1, formula[first : start + 1], "group", items))
+        elif token.kind.value == "operator":  # which may be several signs
+            for sign in _SIGN.finditer(text):
+                levels[-1].append(_Item(start + sign.start(), start + sign.end(), sign[0], "sign"))
+        else:
+            levels[-1].append(_Item(start, start + len(text), text, token.kind.value))
+    return () if opened else tuple(levels[0])
+
+
+def _roles(items: tuple[_Item, ...]) -> str:
+    """Return one letter per item.
+
+    c is a sign of comparison, k the word in, i the word with its list, n and l are words or signs of
+    logic (n may belong to in), o is an operand, g a pair of brackets, e the head of a number such as
+    1e-3, - a plus or minus and s any other sign.
+    """
+    return "".join(map(_role, items))
+
+
+def _role(item: _Item) -> str:  # noqa: PLR0911  (one per role)
+    if item.kind == "group":
+        return "g"
+    if item.text in _COMPARISONS:
+        return "c"
+    if item.text in ("in", "not"):
+        return {"in": "k", "not": "n"}[item.text]
+    if item.text in _LOGIC:
+        return "l"
+    if item.kind == "sign":
+        return "-" if item.text in "+-" else "s"
+    if item.text.startswith("in("):
+        return "i"
+    return "e" if re.fullmatch(r"[0-9.]+[eE]", item.text) else "o"
+
+
+def _edits(items: tuple[_Item, ...]) -> Iterator[_Edit]:
+    """Yield the edits of one side of ~, or of one pair of brackets."""
+    roles = _roles(items)
+    ends = [
+        i
+        for i, item in enumerate(items)
+        if item.text in _BETWEEN_TERMS and not (item.text == "+" and roles[i - 1 : i] in ("c", "e"))
+    ]
+    for before, end in pairwise([-1, *ends, len(items)]):
+        term = items[before + 1 : end]
+        compared = _COMPARED.search(roles[before + 1 : end])
+        if compared is None:
+            for item in term:
+                yield from _edits_of(item)
+            continue
+        first, last = compared.span()
+        if last - first < len(term):
+            raise InputError(_ambiguous(term, first, last))
+        yield term[0].start, term[-1].end, True
+
+
+def _edits_of(item: _Item) -> Iterator[_Edit]:
+    """Yield the edits of a call, or of a pair of brackets, in which logic makes one expression."""
+    if item.kind == "python":
+        yield item.start, item.end, False
+    if item.kind != "group":
+        return
+    roles = set(_roles(item.items))
+    bars = any(inner.text == "|" for inner in item.items)
+    if roles & set("ln") and (roles & set("cki") or not bars):
+        yield item.items[0].start, item.items[-1].end, True
     else:
-        items = names.without_comparisons(items)
-    if not names.known:
-        return Replaced(formula, {})
-    return Replaced(_text(items), {name: text for text, name in names.known.items()})
+        yield from _edits(item.items)
 
 
-def _grouped(formula: str) -> list[_Item]:
-    """Tokens, and groups of what stands in brackets; a bracket without its partner is a token."""
-    top: list[_Item] = []
-    open_groups: list[_Group] = []
-    for token in _TOKEN.findall(formula):
-        inside = open_groups[-1].items if open_groups else top
-        if token in _CLOSING:
-            group = _Group(token)
-            inside.append(group)
-            open_groups.append(group)
-        elif open_groups and token == _CLOSING[open_groups[-1].opening]:
-            open_groups.pop()
-        else:
-            inside.append(token)
-    if open_groups:  # the parser has words for it
-        return list(_TOKEN.findall(formula))
-    return top
-
-
-def _text(items: Sequence[_Item]) -> str:
-    """The items as text; a function stands next to its bracket."""
-    words: list[str] = []
-    for before, item in zip(["", *items], items, strict=False):
-        called = isinstance(item, _Group) and _is_name(before)
-        if words and not called:
-            words.append(" ")
-        words.append(str(item))
-    return "".join(words)
-
-
-def _is_name(item: _Item) -> bool:
-    return isinstance(item, str) and item not in _LOGIC | {"in"} and item[:1].isidentifier()
-
-
-def _compares(items: Sequence[_Item]) -> bool:
-    """Whether there is a comparison, or a word of logic, outside of inner brackets."""
-    return any(item in _ORDERS | _LOGIC or item == "in" for item in items if isinstance(item, str))
-
-
-def _compares_inside(group: _Group) -> bool:
-    """Whether there is one in a bracket, however deep."""
-    if _compares(group.items):
-        return True
-    return any(isinstance(item, _Group) and _compares_inside(item) for item in group.items)
-
-
-class _Names:
-    """Names that stand for comparisons, the same for the same text."""
-
-    def __init__(self) -> None:
-        self.known: dict[str, str] = {}
-
-    def of(self, text: str) -> str:
-        """The name of a text."""
-        return self.known.setdefault(text, _STAND_IN.format(len(self.known)))
-
-    def without_comparisons(self, items: Sequence[_Item]) -> list[_Item]:
-        """The items of one bracket, or of a side of ~, with names instead of comparisons."""
-        result: list[_Item] = []
-        at = 0
-        while at < len(items):
-            stop = _end_of_comparison(items, at)
-            before = str(items[at - 1]) if at else ""
-            after = str(items[stop]) if stop < len(items) else ""
-            if stop > at:
-                text = _text(items[at:stop])
-                if not {before, after} <= _PLAIN_NEIGHBOURS:
-                    raise InputError(_ambiguous(text, before, after))
-                result.append(self.of(text))
-                at = stop
-                continue
-            item = items[at]
-            called = items[at + 1] if _is_name(item) and at + 1 < len(items) else None
-            if isinstance(called, _Group) and _compares_inside(called):
-                result.append(self.of(_text(items[at : at + 2])))
-                at += 2
-                continue
-            if isinstance(item, _Group) and item.opening == "(" and not _is_name(before):
-                item = self._bracket(item)
-            result.append(item)
-            at += 1
-        return result
-
-    def _bracket(self, group: _Group) -> _Item:
-        words = {item for item in group.items if isinstance(item, str)}
-        if words & _LOGIC and (words & _ORDERS or "|" not in words):
-            return self.of(_text(group.items))
-        return _Group("(", self.without_comparisons(group.items))
-
-
-def _end_of_comparison(items: Sequence[_Item], start: int) -> int:
-    """Where a comparison that begins here ends; ``start`` where none begins."""
-    stop = _end_of_operand(items, start)
-    end = start
-    while stop > start:
-        sign = _end_of_sign(items, stop)
-        if sign == stop:
-            break
-        stop = _end_of_operand(items, sign)
-        if stop == sign:  # nothing is there to compare with: the parser has words for it
-            return start
-        end = stop
-    return end
-
-
-def _end_of_sign(items: Sequence[_Item], at: int) -> int:
-    """After the sign of a comparison that stands here; ``at`` where none does."""
-    if items[at : at + 1] and items[at] in _ORDERS:
-        return at + 1
-    for words in (["in"], ["not", "in"]):
-        after = at + len(words)
-        listed = items[after : after + 1]
-        if items[at:after] == words and listed and isinstance(listed[0], _Group):
-            return after
-    return at
-
-
-def _end_of_operand(items: Sequence[_Item], at: int) -> int:
-    """After a name, a number, a text, a bracket or a call, with a sign before it or not."""
-    start = at
-    if items[at : at + 1] in (["-"], ["+"]) and at and items[at - 1] in _ORDERS:
-        at += 1
-    if at >= len(items):
-        return start
-    item = items[at]
-    if isinstance(item, _Group):
-        return at + 1
-    if _is_name(item) and at + 1 < len(items) and isinstance(items[at + 1], _Group):
-        return at + 2
-    if _is_name(item) or item[0] in "`\"'.0123456789":
-        return at + 1
-    return start
-
-
-def _ambiguous(text: str, before: str, after: str) -> str:
-    if {before, after} & _LOGIC:
-        return (
-            f"the comparison {text} stands beside {before if before in _LOGIC else after}: put all of it in brackets, "
-            "as in (age >= 65 and smoker)"
-        )
-    sign = before if before not in _PLAIN_NEIGHBOURS else after
+def _ambiguous(term: tuple[_Item, ...], first: int, last: int) -> str:
+    text = " ".join(item.text for item in term[first:last])
+    adjacent = [item.text for item in (*term[max(first - 1, 0) : first], *term[last : last + 1])]
+    for sign in adjacent:
+        if sign in _LOGIC:
+            return f"the comparison {text} stands beside {sign}: put it in brackets, as in (age >= 65 and smoker)"
     return (
-        f"the comparison {text} stands beside {sign}, which could mean two things: write ({text}) for the comparison "
-        "alone, or I(a / b > 2) where arithmetic is compared"
+        f"the comparison {text} stands beside {adjacent[0]}, which could mean two things: write ({text}) for the "
+        "comparison alone, or I(a / b > 2) where arithmetic is compared"
     )

@@ -9,7 +9,7 @@ from dpinfer.numerics import splines
 from dpinfer.schema.terms import Curve, Expression, apply, constant
 
 EXAMPLES = {"ns": "ns({}, 30, 50, 70)", "bs": "bs({}, 30, 50, 70)", "poly": "poly({}, 3)"}
-"""How each curve of a column is written."""
+"""An example of each curve of a column, as a formula has it."""
 _OPTIONS = {"ns": ("low", "high"), "bs": ("degree", "low", "high"), "poly": ("degree", "centre")}
 _WITH_OPTIONS = {
     "ns": "ns(x, 30, 50, 70, low=20, high=80)",
@@ -17,7 +17,9 @@ _WITH_OPTIONS = {
     "poly": "poly(x, 3, centre=50)",
 }
 _MAX_KNOTS = 50
-_CLOSEST = 1e-12  # of the distance of the ends: closer knots would be lost in roundings
+_CLOSEST = (
+    1e-12  # smallest gap over the distance of the ends: closer knots would be lost in roundings
+)
 _MAX_DEGREE = 3
 _MAX_POWER = 9
 
@@ -25,7 +27,9 @@ _MAX_POWER = 9
 def curve_columns(
     written: str, argument: Expression, numbers: Sequence[float], options: Mapping[str, float]
 ) -> tuple[Expression, ...]:
-    """The columns of a curve of ``argument``, from its numbers and named options in the formula."""
+    """Return the columns of a curve of ``argument``, from its numbers and named options in the
+    formula.
+    """
     name = written.partition("(")[0]
     for option in options:
         if option not in _OPTIONS[name]:
@@ -42,7 +46,7 @@ def curve_columns(
 
 
 def _ns(written: str, argument: Expression, knots: list[float]) -> tuple[Expression, ...]:
-    """The values at the knots, less the value at the first one that was given."""
+    """Return the values at the knots, less the value at the first one that was given."""
     texts = splines.distinct(knots)
     low_end, _reference, *others = splines.natural_splines(*knots)
     basis = (low_end, *others)
@@ -60,7 +64,7 @@ def _ns(written: str, argument: Expression, knots: list[float]) -> tuple[Express
 def _bs(
     written: str, argument: Expression, knots: list[float], degree: int
 ) -> tuple[Expression, ...]:
-    """All B-splines but the first: they add up to 1."""
+    """Return all B-splines but the first: they add up to 1."""
     basis = splines.b_splines(degree, *knots)[1:]
     curve = Curve(f"bs({argument.text})", written, "", basis, tuple(knots))
     parameters = [constant(degree), *(constant(knot) for knot in knots)]
@@ -75,7 +79,7 @@ def _bs(
 def _poly(
     written: str, argument: Expression, numbers: Sequence[float], options: Mapping[str, float]
 ) -> tuple[Expression, ...]:
-    """Powers of the distance from a public centre, by default the middle of the bounds."""
+    """Return the powers of the distance from a public centre, by default the middle of the bounds."""
     degrees = list(numbers)
     if "degree" in options:
         degrees.append(options["degree"])
@@ -102,7 +106,7 @@ def _integer_degree(degree: float, highest: int) -> int:
 def _knots(
     name: str, argument: Expression, given: Sequence[float], options: Mapping[str, float]
 ) -> list[float]:
-    """The knots with the two ends, in order, inside the public range of the argument."""
+    """Return the knots with the two ends, in order, inside the public range of the argument."""
     low = options.get("low", argument.low)
     high = options.get("high", argument.high)
     between = f"{argument.text} goes from {argument.low:g} to {argument.high:g}"

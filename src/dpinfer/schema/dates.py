@@ -37,8 +37,8 @@ _ISO = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ][-0-9:.,+Z ]*)?")
 
 
 def day_of_text(text: str) -> float:
-    """The day of an ISO text such as 2024-05-31, with or without a time after it; NaN for any other
-    text.
+    """Return the day of an ISO text such as 2024-05-31, with or without a time after it; NaN for
+    any other text.
     """
     bare = text.strip()
     match = _ISO.fullmatch(bare) if len(bare) <= _LONGEST else None
@@ -51,13 +51,13 @@ def day_of_text(text: str) -> float:
 
 
 def day_of(date: datetime.date) -> float:
-    """The day of a date or of a time; a subclass is not asked."""
+    """Return the day of a date or of a time; a subclass is not asked."""
     return float(datetime.date.toordinal(date) - _EPOCH)
 
 
 def day_stated(value: Any) -> float:
-    """The day of a date as a schema or a formula states it, a date of TOML or an ISO text; NaN for
-    anything else.
+    """Return the day of a date as a schema or a formula states it, a date of TOML or an ISO text;
+    NaN for anything else.
     """
     if isinstance(value, datetime.date):
         return day_of(value)
@@ -65,27 +65,27 @@ def day_stated(value: Any) -> float:
 
 
 def text_of(day: float) -> str:
-    """The ISO text of a day."""
+    """Return the ISO text of a day."""
     return datetime.date.fromordinal(int(day) + _EPOCH).isoformat()
 
 
 def years(days: Array) -> Array:
-    """The year of each day; NaN stays NaN."""
+    """Return the year of each day; NaN stays NaN."""
     return _calendar(days, "M8[Y]", 1970.0)
 
 
 def months(days: Array) -> Array:
-    """The month of each day, 0 for January; NaN stays NaN."""
+    """Return the month of each day, 0 for January; NaN stays NaN."""
     return np.asarray(_calendar(days, "M8[M]", 0.0) % 12)
 
 
 def weekdays(days: Array) -> Array:
-    """The day of the week, 0 for Monday; NaN stays NaN."""
+    """Return the day of the week, 0 for Monday; NaN stays NaN."""
     return np.asarray((np.floor(days) + _THURSDAY) % 7)
 
 
 def occurring(of_days: Any, low: float, high: float) -> list[int]:
-    """Which months or days of the week there are between two days."""
+    """Return which months or days of the week occur between two days."""
     last = min(high, low + 366)  # a year holds all of them
     return sorted({int(of_days(np.asarray(day))) for day in _each(low, last)})
 

@@ -21,7 +21,7 @@ class Described:
 
 
 def described(schema: Schema, text: str) -> Described:
-    """What a name stands for, or an expression of columns such as ``age >= 65``."""
+    """Return the column that a name stands for, or an expression of columns such as ``age >= 65``."""
     names = Names(schema.columns, schema.derived, _read)
     if text in schema.columns:
         column = schema.columns[text]
@@ -39,14 +39,16 @@ def described(schema: Schema, text: str) -> Described:
 
 
 def _read(column: Column) -> Part:
-    """A column without its substitute, which is no value, unless it is a level for what is missing."""
+    """Return a column without its substitute, which is no value, unless it is a level for what is
+    missing.
+    """
     if isinstance(column, Category) and column.missing == MISSING_LEVEL:
         return plain_part(column)
     return plain_part(explained(column))
 
 
 def _factor(column: Number) -> Factor:
-    """An integer by its levels."""
+    """Return an integer by its levels."""
     assert column.reference is not None
     return Factor(
         column.name, column.levels, column.reference, level_code(replace(column, missing=None))
@@ -54,7 +56,9 @@ def _factor(column: Number) -> Factor:
 
 
 def _of_part(part: Part, name: str, words: str) -> Described:
-    """Bounds or levels by those of the columns that it is made of."""
+    """Return a column with bounds or levels that follow from those of the columns that it is made
+    of.
+    """
     if isinstance(part, Factor):
         return Described(Category(name, part.levels, part.reference, words), part)
     number = partial(Number, name, part.low, part.high, words)

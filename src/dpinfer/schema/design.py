@@ -1,4 +1,4 @@
-"""From columns in original units to rows in the unit ball by a fixed public scaling, and back.
+"""The design: columns in original units become rows in the unit ball by a fixed public scaling.
 
 A numeric block is mapped to [-1, 1] by its range.  The columns of a block with factors, of which at
 most one is not 0, are divided by their largest absolute value.  So each block has norm at most 1,
@@ -37,12 +37,12 @@ from dpinfer.schema.unit import ROW, Unit
 
 INTERCEPT = "(Intercept)"
 COUNT = "count"
-"""What a loss is a function of where the logarithm of a mean is explained."""
+"""The kind of a loss of counts, where the logarithm of a mean is explained."""
 _NO_OFFSET = (
     "an offset is for counts and rates (PoissonRegression); for a number write I(y - x) on the left of ~, and for an "
     "outcome with two levels take x as a term, whose coefficient is then estimated and not held at 1"
 )
-_LONGEST = 1000  # of a product of columns: its parts would be more terms than a formula has
+_LONGEST = 1000  # factors of a product of columns: its parts would be more terms than a formula has
 _CACHED = 2**16  # numbers in a tile: as many as in a block
 
 _Levels = frozenset[tuple[str, object]]
@@ -60,8 +60,8 @@ class OutcomeScale:
 
     @classmethod
     def of_range(cls, low: float, high: float, *, centred: bool = True) -> "OutcomeScale":
-        """[low, high] to [-1, 1]; without an intercept nothing could take up a shift, and 0 stays
-        0.
+        """Return the scale from [low, high] to [-1, 1]; without an intercept nothing could take up
+        a shift, and 0 stays 0.
         """
         if not in_reach(low, high):
             raise InputError("the outcome's low and high must be finite numbers, with low < high")
@@ -69,24 +69,24 @@ class OutcomeScale:
             return cls((low + high) / 2, (high - low) / 2)
         return cls(0.0, max(abs(low), abs(high)))
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def bounded(self, y: Array) -> Array:
-        """y~, not yet clipped."""
+        """Return y~, not yet clipped."""
         return (y - self.centre) / self.half
 
     @property
     def slope(self) -> float:
-        """What the coefficients of y~ are multiplied by, to be those of y."""
+        """The factor from coefficients of y~ to those of y."""
         return self.half
 
     @property
     def level(self) -> float:
-        """What is added to the intercept of y~, to be that of y."""
+        """The difference between the intercepts of y and of y~."""
         return self.centre
 
     @property
     def curvature(self) -> float:
-        """What a curvature of y~ is multiplied by, to be that of y."""
+        """The factor from a Hessian of y~ to that of y."""
         return self.half / self.slope
 
 
@@ -98,14 +98,14 @@ class CountScale(OutcomeScale):
 
     @classmethod
     def up_to(cls, high: float) -> "CountScale":
-        """[0, high] to [0, 1]."""
+        """Return the scale from [0, high] to [0, 1]."""
         if not in_reach(0.0, high):
             raise InputError("the outcome's high must be a finite number above 0")
         return cls(0.0, high)
 
     @property
     def slope(self) -> float:
-        """1: a rate ratio has no unit."""
+        """The factor is 1: a rate ratio has no unit."""
         return 1.0
 
     @property
@@ -115,7 +115,7 @@ class CountScale(OutcomeScale):
 
 
 UNSCALED = OutcomeScale()
-"""Of labels, and of outcomes that are scaled already."""
+"""The scale of labels, and of outcomes that are scaled already."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +163,7 @@ class Design:
     splines: tuple[SplineColumns, ...] = ()
 
     def for_records(self, n: int) -> "Design":
-        """The same for a table with a public number of rows."""
+        """Return the same for a table with a public number of rows."""
         unit = self.unit.for_records(n)
         return self if unit == self.unit else replace(self, unit=unit)
 
@@ -171,8 +171,8 @@ class Design:
     def of_formula(
         cls, response: Response, terms: ModelTerms, kind: str, unit: Unit = ROW
     ) -> "Design":
-        """The encoding of a formula; ``kind`` is what the loss is a function of, ``unit`` whose
-        rows they are.
+        """Return the encoding of a formula; ``kind`` is what the loss is a function of, ``unit``
+        whose rows they are.
 
         A loss of the margin needs an outcome with two levels, a loss of the residual a number.
         """
@@ -213,7 +213,8 @@ class Design:
         yes_no: Sequence[str] = (),
         offset: float | None = None,
     ) -> "Design":
-        """Numeric columns only, with bounds (low, high): numbers for all columns, or one for each.
+        """Return the design of numeric columns with bounds (low, high): numbers for all columns, or
+        one for each.
 
         ``yes_no`` names those that hold 0 and 1 alone, whose bounds these must be; ``offset`` is the
         upper bound of one that comes last.
@@ -245,7 +246,9 @@ class Design:
         outcome: OutcomeScale = UNSCALED,
         offset: float | None = None,
     ) -> "Design":
-        """The encoding of the right side of a formula, or of plain columns with an intercept."""
+        """Return the encoding of the right side of a formula, or of plain columns with an
+        intercept.
+        """
         if not isinstance(terms, ModelTerms):
             terms = ModelTerms.plain(terms)
         if terms.offset is not None:
@@ -292,7 +295,7 @@ class Design:
 
     @classmethod
     def of_rows(cls, dim: int) -> "Design":
-        """Rows that are bounded already, with columns x1, x2, …, as they are."""
+        """Return the design of rows that are bounded already, with columns x1, x2, …, as they are."""
         return cls(
             names=tuple(f"x{j + 1}" for j in range(dim)),
             low=np.full(dim, -np.inf),
@@ -308,10 +311,10 @@ class Design:
         """Whether there is one."""
         return INTERCEPT in self.names[:1]
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def rows(self, values: Array) -> Array:
-        """Bounded rows from columns in original units; a row with a NaN or an infinity becomes the
-        zero row.
+        """Return bounded rows from columns in original units; a row with a NaN or an infinity
+        becomes the zero row.
 
         Guarantee [public_scaling]: every row has norm at most 1, in real numbers, whatever the
         table holds.
@@ -335,8 +338,8 @@ class Design:
         return len(self.names) + (self.offset is not None)
 
     def back(self) -> Array:
-        """The matrix from coefficients of the bounded rows to coefficients in the units of the
-        columns.
+        """Return the matrix from coefficients of the bounded rows to coefficients in the units of
+        the columns.
         """
         matrix = np.diag(1 / self.half)
         if self.intercept:
@@ -345,16 +348,14 @@ class Design:
 
     @property
     def mapping(self) -> Array:
-        """From coefficients of the bounded rows and the scaled outcome to the units of a result,
-        less `shift`.
+        """The matrix from coefficients of the bounded rows and the scaled outcome to the units of a
+        result, without `shift`.
         """
         return self.outcome.slope * self.back()
 
     @property
     def shift(self) -> Array:
-        """What the scale of the outcome adds, and the bound of an offset takes off: all of it is
-        the intercept's.
-        """
+        """The shift of the intercept by the scale of the outcome and by the bound of an offset."""
         level = self.outcome.level - (self.offset or 0.0)
         return level * np.array([float(name == INTERCEPT) for name in self.names])
 
@@ -373,7 +374,7 @@ class _Tiles:
     factor: Array
 
     def encode(self, values: Array, out: Array) -> None:
-        """(value - middle)·factor, with values clipped to [low, high]."""
+        """Write (value - middle)·factor to ``out``, with values clipped to [low, high]."""
         m = len(values)
         clipped = np.maximum(values, self.low[:m])
         np.minimum(clipped, self.high[:m], out=clipped)
@@ -404,7 +405,7 @@ def _tiles(design: Design) -> _Tiles:
 
 @dataclass(frozen=True)
 class _Scaling:
-    """How the columns of one block are encoded: (value - middle)/half, with values in [low, high].
+    """The encoding of the columns of one block: (value - middle)/half, with values in [low, high].
 
     ``dummy`` says that they are 0 or 1.
     """
@@ -417,7 +418,7 @@ class _Scaling:
 
     @classmethod
     def of(cls, block: TermBlock, *, intercept: bool) -> "_Scaling":
-        """That of a block, in a design with or without an intercept."""
+        """Return the scaling of a block, in a design with or without an intercept."""
         number = block.number
         if number is None or (block.factors and _holds_answers(block)):
             return cls(0.0, 1.0, 0.0, 1.0, dummy=True)
@@ -458,8 +459,8 @@ def _holds_answers(block: TermBlock) -> bool:
 
 
 def _products(terms: ModelTerms) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """The indices of powers and products of columns whose every part is a column too, with the
-    indices of the factors.
+    """Return the indices of powers and products of columns whose every part is a column too, with
+    the indices of the factors.
 
     Only then do the same columns, each less a constant, span the same model.
     """
@@ -493,7 +494,7 @@ def _has_parts(names: tuple[str, ...], indices: Collection[tuple[str, ...]]) -> 
 
 
 def _factors(number: Expression) -> list[str] | None:
-    """What an expression is the product of, each as often as it counts: columns of the table, in
+    """Return the factors of an expression, each as often as it occurs: columns of the table, in
     backticks, and columns of curves; None if it is none.
     """
     if number.column is not None or number.curve is not None:
@@ -514,7 +515,9 @@ def _factors(number: Expression) -> list[str] | None:
 
 
 def _irreducible_factors(column: Expression) -> list[str]:
-    """Those of what is no product of others; a power of poly is one of the distance from its centre."""
+    """Return the factors of an expression that is no product; a power of poly is one of the
+    distance from its centre.
+    """
     if column.column is not None:
         return [f"`{column.column.name}`"]
     if column.curve is not None and column.operation == "poly":
@@ -524,7 +527,9 @@ def _irreducible_factors(column: Expression) -> list[str]:
 
 
 def _shared(terms: ModelTerms) -> tuple[int, ...]:
-    """The indices of numbers that are a part of another column, too, or that others are made of."""
+    """Return the indices of numbers that are a part of another column, too, or that others are made
+    of.
+    """
     uses = Counter(column.name for block in terms.blocks for column in {*block.columns})
     indices: list[int] = []
     for index, block in terms.indexed_blocks():
@@ -536,8 +541,8 @@ def _shared(terms: ModelTerms) -> tuple[int, ...]:
 
 
 def _splines(terms: ModelTerms, scalings: Sequence[_Scaling]) -> tuple[SplineColumns, ...]:
-    """Every spline, by itself and in each level of factors that has a column; not where it is
-    multiplied by another number.
+    """Return every spline, by itself and in each level of factors that has a column; not where it
+    is multiplied by another number.
     """
     if not terms.intercept:
         return ()
@@ -568,7 +573,8 @@ def _splines(terms: ModelTerms, scalings: Sequence[_Scaling]) -> tuple[SplineCol
 
 
 def _cells(terms: ModelTerms) -> tuple[Cell, ...]:
-    """What the coefficients of interacting levels rest on: the cells of each pair of factors.
+    """Return the cells of each pair of factors, on which the coefficients of interacting levels
+    rest.
 
     With f*g the coefficient of f = b is about the records with f = b and g at its reference,
     compared with those where both are at theirs; that of b and d together about all four cells.
@@ -617,7 +623,7 @@ def _factors_of(levels: _Levels) -> frozenset[str]:
 
 
 def _columns_of_levels(terms: ModelTerms) -> dict[_Levels, int]:
-    """The indices of columns that are 0 or 1, by the levels that their records have."""
+    """Return the indices of columns that are 0 or 1, by the levels that their records have."""
     indices: dict[_Levels, int] = {}
     for index, block in terms.indexed_blocks():
         if not _holds_answers(block):
@@ -629,7 +635,7 @@ def _columns_of_levels(terms: ModelTerms) -> dict[_Levels, int]:
 
 
 def _levels_of(block: TermBlock) -> list[list[tuple[str, object]]]:
-    """The levels of each factor of a block that have columns, in the order of the columns."""
+    """Return the levels of each factor of a block that have columns, in the order of the columns."""
     return [
         [(factor.text, level) for level in block.kept_levels(factor)] for factor in block.factors
     ]

@@ -2,8 +2,8 @@
 
 The text is parsed as Python, and its tree is walked with a list of what is allowed: no code is run.
 An expression is a number, an answer (a comparison, or several joined by "and", "or", "not"), or a
-factor: C(...), cut(...), merge(...), month(...), weekday(...).  What people write and nobody reads
-is refused with a remedy.
+factor: C(...), cut(...), merge(...), month(...), weekday(...).  Functions and signs of other
+programs are refused with a remedy.
 """
 
 import ast
@@ -28,9 +28,9 @@ from dpinfer.schema.columns import (
 )
 from dpinfer.schema.curves import EXAMPLES as CURVES
 from dpinfer.schema.curves import curve_columns
+from dpinfer.schema.operations import FUNCTIONS
 from dpinfer.schema.terms import (
     FARTHEST_OFFSET,
-    FUNCTIONS,
     Expression,
     Factor,
     Part,
@@ -42,7 +42,7 @@ from dpinfer.schema.terms import (
 )
 
 MAX_CHARACTERS = 5000
-"""Of a formula, and of an expression in a schema."""
+"""Characters that a formula, or an expression in a schema, has at most."""
 TOO_DEEP = "the formula cannot be read, since it is nested too deeply: write shorter terms"
 OFFSET_ALONE = "an offset is a term of its own, once in a formula: y ~ a + b + offset(log(years))"
 
@@ -108,7 +108,7 @@ def require_readable(text: str) -> None:
 
 
 class Names:
-    """What names stand for: a column as ``read`` takes it, or the expression that a derived column
+    """The meaning of names: a column as ``read`` takes it, or the expression that a derived column
     is.
 
     A derived column may name those above it.
@@ -127,7 +127,7 @@ class Names:
         self._known: dict[str, Part] = {}
 
     def __call__(self, name: str) -> Part:
-        """The part that a name stands for."""
+        """Return the part that a name stands for."""
         return self._part(name, len(self._order))
 
     def _part(self, name: str, above: int) -> Part:
@@ -160,8 +160,13 @@ def _derived_part(derived: Derived, part_of: Callable[[str], Part]) -> Part:
     return named(part, derived.name)
 
 
+def python_of(text: str) -> str:
+    """Return an expression with Python's words for R's signs of powers and of logic."""
+    return _SIGNS.sub(lambda match: _WORDS.get(match[0], match[0]), text)
+
+
 def names_in(text: str) -> list[str]:
-    """The columns that an expression names."""
+    """Return the columns that an expression names."""
     return Walk(text, _no_part).names()
 
 
@@ -177,8 +182,7 @@ class Walk:
         self.part_of = part_of
         self.quoted: list[str] = _BACKTICKS.findall(text)
         numbers = itertools.count()
-        plain = _SIGNS.sub(lambda match: _WORDS.get(match[0], match[0]), text)
-        plain = _BACKTICKS.sub(lambda _: f"__name{next(numbers)}", plain)
+        plain = _BACKTICKS.sub(lambda _: f"__name{next(numbers)}", python_of(text))
         try:
             self.tree = ast.parse(plain.strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError):
@@ -187,14 +191,14 @@ class Walk:
             raise InputError(TOO_DEEP) from None
 
     def names(self) -> list[str]:
-        """The columns that it names; a function is no column, nor is np."""
+        """Return the columns that it names; a function is no column, nor is np."""
         functions = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
         skipped = {id(name) for function in functions for name in ast.walk(function)}
         nodes = [node for node in ast.walk(self.tree) if isinstance(node, ast.Name)]
         return [self._name(node) for node in nodes if id(node) not in skipped]
 
     def part(self) -> Part:
-        """A factor, an answer or a number."""
+        """Return a factor, an answer or a number."""
         try:
             part = self._part(self.tree)
         except RecursionError:
@@ -206,7 +210,7 @@ class Walk:
         return Expression(self.text, part.low, part.high, "I", (part,))
 
     def curve(self) -> tuple[Expression, ...]:
-        """The columns of ns(...), bs(...) or poly(...); none where it is no curve."""
+        """Return the columns of ns(...), bs(...) or poly(...); none where it is no curve."""
         call = self.tree
         if not isinstance(call, ast.Call) or self._called(call) not in CURVES:
             return ()
@@ -236,7 +240,7 @@ class Walk:
             raise self._refused(str(error)) from None
 
     def _public_number(self, node: ast.expr) -> float:
-        """A number that is the same whatever the table holds, as 50 or log(50)."""
+        """Return a number that is the same whatever the table holds, as 50 or log(50)."""
         if isinstance(node, ast.List | ast.Tuple | ast.Starred):
             raise self._refused("knots are written one by one, as in ns(x, 30, 50, 70)")
         number = self._number(node)
@@ -247,8 +251,8 @@ class Walk:
         return number.low
 
     def offset(self) -> Expression:
-        """The argument of offset(...), a number; the logarithm of an exposure that may be 0 has an
-        end below all the same: nobody with such an exposure counts.
+        """Return the argument of offset(...), a number; the logarithm of an exposure that may be 0
+        has a lower end all the same: a record with such an exposure has weight 0.
         """
         call = self.tree
         if not isinstance(call, ast.Call) or len(call.args) != 1 or call.keywords:
@@ -362,7 +366,7 @@ class Walk:
         return apply("/", text, centred, constant(column.scale))
 
     def _calendar(self, node: ast.Call) -> Expression:
-        """The year, month or day of the week of a date."""
+        """Return the year, month or day of the week of a date."""
         name = self._called(node)
         number = self._number(node.args[0]) if len(node.args) == 1 and not node.keywords else None
         first = None if number is None else _first_day(number)
@@ -383,7 +387,7 @@ class Walk:
     # Answers
 
     def _answer(self, node: ast.expr) -> Expression:
-        """A comparison, several of them, or a column of true and false."""
+        """Return a comparison, several of them, or a column of true and false."""
         match node:
             case ast.Compare(left=left, ops=operators, comparators=comparators):
                 operands = [left, *comparators]
@@ -435,21 +439,21 @@ class Walk:
         return self._telling(apply(operation, text, one, other), one, other)
 
     def _is(self, answer: Expression, value: bool) -> Expression:
-        """An answer that is compared with true or false."""
+        """Return an answer that is compared with true or false."""
         return answer if value else apply("not", f"not {_bracketed(answer)}", answer)
 
     def _side(self, node: ast.expr, other: ast.expr) -> Expression:
-        """A number that is compared; a text is a date where the other side is one."""
+        """Return a number that is compared; a text is a date where the other side is one."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return self._day(node.value, self._number(other))
         return self._number(node)
 
-    def _day(self, text: str, beside: Expression) -> Expression:
-        """A date of the formula as a number of days, beside a column of dates."""
-        first = _first_day(beside)
+    def _day(self, text: str, column: Expression) -> Expression:
+        """Return a date of the formula as a number of days, beside a column of dates."""
+        first = _first_day(column)
         if first is None:
             raise self._refused(
-                f"{beside.text} is a number, and {short(text)} is a text: write a number without quotes"
+                f"{column.text} is a number, and {short(text)} is a text: write a number without quotes"
             )
         day = dates.day_of_text(text)
         if math.isnan(day):
@@ -545,7 +549,7 @@ class Walk:
         return replace(factor, reference=self._reference(arguments[1], factor))
 
     def _levelled(self, node: ast.expr) -> Factor:
-        """A factor, or a number with levels as one."""
+        """Return a factor, or a number with levels as one."""
         if not isinstance(node, ast.Name | ast.Call):
             raise self._refused("a factor is C(column) or C(column, 'reference level')")
         part = self._part(node)
@@ -568,7 +572,7 @@ class Walk:
         return self._level_of(node, factor)
 
     def _level_of(self, node: ast.expr, factor: Factor) -> Level:
-        """The level of a factor that a constant means."""
+        """Return the level of a factor that a constant means."""
         if not isinstance(node, ast.Constant):
             raise self._refused(
                 f"a level of {factor.text} is written as it is in the schema, text in quotes"
@@ -581,7 +585,7 @@ class Walk:
         return level
 
     def _cut(self, node: ast.Call) -> Factor:
-        """Levels between public breaks, each with its lower end and without its upper one."""
+        """Return levels between public breaks, each with its lower end and without its upper one."""
         usage = "write the column and its breaks from small to large, as in cut(age, 18, 40, 65)"
         if len(node.args) < 2 or node.keywords:
             raise self._refused(usage)
@@ -618,7 +622,7 @@ class Walk:
         return f"{end:.15g}" if first is None else dates.text_of(first + end)
 
     def _merged(self, node: ast.Call) -> Factor:
-        """Levels of a factor under common names; those that are not named stay."""
+        """Return the levels of a factor under common names; those that are not named stay."""
         usage = "write merge(region, coast=('north', 'east')), or merge(region, {'the coast': ('north', 'east')})"
         groups: list[tuple[str, ast.expr]] = []
         for keyword in node.keywords:
@@ -661,7 +665,7 @@ class Walk:
         return Factor(text, levels, names[factor.reference], code)
 
     def _part_of_year(self, node: ast.Call) -> Factor:
-        """The month or the day of the week of a date, with those that its bounds hold."""
+        """Return the month or the day of the week of a date, with those that its bounds hold."""
         name = self._called(node)
         code = self._calendar(node)
         number, first = code.arguments
@@ -689,7 +693,7 @@ class Walk:
         return node.id
 
     def _called(self, node: ast.Call) -> str:
-        """The name of a function; np.log is log."""
+        """Return the name of a function; np.log is log."""
         match node.func:
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="np"), attr=name):
                 return name
@@ -699,7 +703,9 @@ class Walk:
         return _STAND_IN.sub(lambda match: self._name(ast.Name(match[0])), ast.unparse(node))
 
     def _words(self, node: ast.expr) -> str:
-        """One side of a comparison; a text, which is a date, without its quotes."""
+        """Return the words of one side of a comparison; a text, which is a date, without its
+        quotes.
+        """
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return node.value.strip()
         return self._unparsed(node)
@@ -715,7 +721,7 @@ _CALENDAR: dict[str, tuple[tuple[str, ...], Any]] = {
 
 
 def _depth(number: Expression) -> int:
-    """How many operations stand inside each other, as far as that matters."""
+    """Return how many operations stand inside each other, as far as that matters."""
     deepest = 0
     inside = [number]
     while inside and deepest <= _DEEPEST:
@@ -725,7 +731,7 @@ def _depth(number: Expression) -> int:
 
 
 def _first_day(number: Expression) -> float | None:
-    """The day that a column of dates is counted from; None if it is none."""
+    """Return the day that a column of dates is counted from; None if it is none."""
     while number.operation == "I":
         (number,) = number.arguments
     if number.column is None or number.column.kind != "date":
@@ -739,7 +745,7 @@ def _is_answer(node: ast.expr) -> TypeGuard[ast.Constant]:
 
 
 def _joined(word: str, text: str, answers: Sequence[Expression]) -> Expression:
-    """Answers joined by "and" or by "or"; one alone is what it is."""
+    """Join answers by "and" or by "or"; one alone is what it is."""
     answer = answers[0]
     for other in answers[1:]:
         answer = apply(word, text, answer, other)
@@ -747,13 +753,13 @@ def _joined(word: str, text: str, answers: Sequence[Expression]) -> Expression:
 
 
 def _bracketed(answer: Expression) -> str:
-    """The words of an answer inside of others."""
+    """Return the words of an answer inside of others."""
     several = answer.operation in ("and", "or", "not") and " " in answer.text
     return f"({answer.text})" if several else answer.text
 
 
 def comparison_of(factor: Factor) -> str:
-    """What to write where a factor cannot stand: one level against the rest."""
+    """Return what to write where a factor cannot stand: one level against the rest."""
     level = factor.levels[-1]
     quoted = f"'{level}'" if isinstance(level, str) else str(level)
     return f"compare it, as in {factor.text} == {quoted}"

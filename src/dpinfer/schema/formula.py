@@ -1,8 +1,8 @@
 """A formula and a schema give the response and the terms of a design; no data are involved.
 
 formulaic parses the formula into terms and factors; products of terms are counted before they are
-made, so that no formula takes long, however short it is.  Comparisons are taken out before, and a
-factor that is more than a name is an expression of its own.  What people write and the parser does
+made, so that no formula takes long, however short it is.  Comparisons are put in braces before, and
+a factor that is more than a name is an expression of its own.  What people write and the parser does
 not take, or takes for something else, is refused with a remedy.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from dpinfer.errors import InputError
 from dpinfer.schema.columns import Column, Outcome
-from dpinfer.schema.comparisons import Replaced, replaced
+from dpinfer.schema.comparisons import braced
 from dpinfer.schema.expressions import (
     MAX_CHARACTERS,
     OFFSET_ALONE,
@@ -71,7 +71,7 @@ _PartOf = Callable[[str], Part]
 
 
 def parse(formula: str, schema: Schema) -> tuple[Response, ModelTerms]:
-    """``response ~ terms``: every name a column of the schema, every transform public.
+    """Parse ``response ~ terms``: every name a column of the schema, every transform public.
 
     Guarantee [bounded_formulas]: no formula takes long; terms, products, brackets and columns are
     counted before they are made, and what is too large is refused with a remedy.
@@ -101,17 +101,16 @@ def parse(formula: str, schema: Schema) -> tuple[Response, ModelTerms]:
 
 
 def names_of(formula: str) -> list[str]:
-    """The columns that a formula names, each once, without a schema."""
+    """Return the columns that a formula names, each once, without a schema."""
     formula = _readable(formula)
     names: list[str] = []
     with _reading():
-        plain = replaced(formula)
-        tokens = [(token.token, token.kind.value) for token in _parser().get_tokens(plain.formula)]
+        tokens = [
+            (token.token, token.kind.value) for token in _parser().get_tokens(braced(formula))
+        ]
         _check(formula, tokens, ["a", "b"])
     for text, kind in tokens:
-        if text in plain.stands_for:
-            names += names_in(plain.stands_for[text])
-        elif kind == "name":
+        if kind == "name":
             names.append(text)
         elif kind == "python":
             names += names_in(text)
@@ -119,22 +118,22 @@ def names_of(formula: str) -> list[str]:
 
 
 def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
-    """The terms of the left and of the right side."""
+    """Return the terms of the left and of the right side."""
     formula = _readable(formula)
     parser = _parser()
     with _reading():
-        plain = replaced(formula)
-        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(plain.formula)]
+        plain = braced(formula)
+        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(plain)]
         _check(formula, tokens, _explanatory_names(schema))
-        parsed = parser.get_terms(plain.formula)
+        parsed = parser.get_terms(plain)
     if not hasattr(parsed, "lhs"):
         raise InputError("the formula has no outcome: write 'outcome ~ terms'")
-    return _side(parsed.lhs, plain), _side(parsed.rhs, plain)
+    return _side(parsed.lhs), _side(parsed.rhs)
 
 
 @contextmanager
 def _reading() -> Iterator[None]:
-    """What the parser raises, as an error of ours."""
+    """Turn errors of the parser into an `InputError`."""
     try:
         yield
     except InputError:
@@ -142,14 +141,15 @@ def _reading() -> Iterator[None]:
     except RecursionError:
         raise InputError(TOO_DEEP) from None
     except Exception as error:  # of many types: the parser trips over odd tokens
-        message = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).strip().partition("\n")[0]
+        text = str(error).replace("(<unknown>, line 1)", "in an expression")  # of Python's parser
+        message = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().partition("\n")[0]
         if "nested" in message:
             raise InputError(TOO_DEEP) from None
         raise InputError(f"the formula cannot be read: {message or type(error).__name__}") from None
 
 
 def _readable(formula: str) -> str:
-    """The text with Python's sign of a power; refused where it is too long or has huge numbers."""
+    """Return the text with Python's sign of a power; it is refused where it is too long or has huge numbers."""
     if not isinstance(formula, str) or len(formula) > MAX_CHARACTERS:
         raise InputError(
             f"the formula must be text such as 'outcome ~ a + b', of at most {MAX_CHARACTERS} characters"
@@ -159,7 +159,7 @@ def _readable(formula: str) -> str:
 
 
 def _parser() -> Any:
-    """formulaic's parser, with products of terms that are counted before they are made."""
+    """Return formulaic's parser, with products of terms that are counted before they are made."""
     # heavy, and not needed before there is a formula
     from formulaic.parser import DefaultFormulaParser  # noqa: PLC0415
     from formulaic.parser.types import Operator  # noqa: PLC0415
@@ -194,14 +194,16 @@ class _Products:
         self.made = 0
 
     def counted(self, operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-        """What an operation makes of two sets of terms."""
+        """Return the result of an operation on two sets of terms."""
         self.made += len(left) * len(right) + len(left) + len(right)
         if self.made > _MAX_PRODUCTS:
             raise InputError(_TOO_MANY)
         return operation(left, right)
 
     def power(self, base: Any, exponent: Any) -> Any:
-        """The product of a set with itself, without making a term again that is there already."""
+        """Return the product of a set with itself, without making a term again that is there
+        already.
+        """
         terms = base
         for _ in range(int(str(next(iter(exponent)))) - 1):
             more = self.counted(self.times, terms, base)
@@ -211,8 +213,8 @@ class _Products:
         return terms
 
 
-def _side(parsed: Any, plain: Replaced) -> _Side:
-    """The terms of one side, with comparisons where names stand in for them."""
+def _side(parsed: Any) -> _Side:
+    """Return the terms of one side, each as its factors."""
 
     terms = list(parsed)
     if len(terms) > _MAX_TERMS:
@@ -221,17 +223,9 @@ def _side(parsed: Any, plain: Replaced) -> _Side:
         raise InputError(
             "parts separated by | are not available: write one part, as in 'y ~ a + b'"
         )
-    sides: _Side = []
-    for term in terms:
-        factors = []
-        for factor in term.factors:
-            compared = plain.stands_for.get(factor.expr)
-            if compared is None:
-                factors.append((factor.expr, factor.eval_method.value))
-            else:
-                factors.append((compared, "python"))
-        sides.append(tuple(factors))
-    return sides
+    return [
+        tuple((factor.expr, factor.eval_method.value) for factor in term.factors) for term in terms
+    ]
 
 
 def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
@@ -270,7 +264,9 @@ def _check_size(tokens: list[_Token]) -> None:
 
 
 def _check_left(formula: str, signs: list[str]) -> None:
-    """The parser has an algebra of terms on the left, too: y - x would be y, and y/100 nothing."""
+    """Refuse arithmetic on the left of ~, where the parser has its algebra of terms: y - x would be y, and y/100
+    nothing.
+    """
     left = formula.partition("~")[0].strip()
     if "~" not in signs or signs[0] == "~" or not left:
         return
@@ -278,7 +274,7 @@ def _check_left(formula: str, signs: list[str]) -> None:
 
 
 def _check_arithmetic(before: _Token, sign: _Token, after: _Token) -> None:
-    """A power of one column, and arithmetic with numbers."""
+    """Refuse a power of one column, and arithmetic with numbers."""
     left, left_kind = before
     right, right_kind = after
     operator, _ = sign
@@ -299,7 +295,7 @@ def _check_arithmetic(before: _Token, sign: _Token, after: _Token) -> None:
 
 
 def _response(side: _Side, schema: Schema) -> Response:
-    """The left side: an outcome with two levels, or a number within public bounds."""
+    """Return the left side: an outcome with two levels, or a number within public bounds."""
     if len(side) != 1 or len(side[0]) != 1 or side[0][0][1] == "literal":
         raise InputError(_ONE_OUTCOME)
     text, method = side[0][0]
@@ -324,7 +320,7 @@ def _is_offset(factors: _Factors) -> bool:
 
 
 def _offset(terms: list[_Factors], names: _PartOf) -> Expression | None:
-    """What is added to the predictor as it is; none where the formula has no such term."""
+    """Return what is added to the predictor as it is; None where the formula has no such term."""
     if not terms:
         return None
     if len(terms) > 1:
@@ -333,7 +329,9 @@ def _offset(terms: list[_Factors], names: _PartOf) -> Expression | None:
 
 
 def _terms(side: _Side, names: _PartOf) -> list[tuple[Part, ...]]:
-    """The terms; one with curves becomes the products of their columns, which count as terms."""
+    """Return the terms; one with curves becomes the products of their columns, which count as
+    terms.
+    """
     terms: list[tuple[Part, ...]] = []
     for factors in side:
         choices = _factors(factors, names)
@@ -344,7 +342,7 @@ def _terms(side: _Side, names: _PartOf) -> list[tuple[Part, ...]]:
 
 
 def _factors(factors: _Factors, names: _PartOf) -> list[tuple[Part, ...]]:
-    """For each factor of a term, the columns of a curve, or the one part that it is."""
+    """Return, for each factor of a term, the columns of a curve, or the one part that it is."""
     parts: dict[tuple[type, str], tuple[Part, ...]] = {}
     for text, method in factors:
         if method == "literal":
@@ -361,14 +359,14 @@ def _factors(factors: _Factors, names: _PartOf) -> list[tuple[Part, ...]]:
 
 
 def _identity(part: Part) -> tuple[type, str]:
-    """What two factors of a term have in common that count as one."""
+    """Return what two factors of a term share if they count as one."""
     if isinstance(part, Expression) and part.curve is not None:
         return Curve, part.curve.written
     return type(part), part.text
 
 
 def _names(schema: Schema, read: Callable[[Column], Part]) -> _PartOf:
-    """What names stand for on one side of ~; ids and weights stand on none."""
+    """Return what names stand for on one side of ~; ids and weights stand on none."""
     names = Names(schema.columns, schema.derived, read)
     purposes = {
         schema.unit.column: "the ids of [unit]",
@@ -386,7 +384,7 @@ def _names(schema: Schema, read: Callable[[Column], Part]) -> _PartOf:
 
 
 def _explanatory(column: Column) -> Part:
-    """A column of the schema on the right of ~."""
+    """Return a column of the schema on the right of ~."""
     if isinstance(column, Outcome):
         raise InputError(
             f"{column.name!r} is an outcome of the schema and cannot stand on the right of ~: leave it out"
@@ -404,7 +402,7 @@ def _explanatory_names(schema: Schema) -> list[str]:
 
 
 def _require_one_meaning_each(terms: list[tuple[Part, ...]]) -> None:
-    """No name of a part that stands for two things."""
+    """Refuse a name that stands for two things."""
     known: dict[tuple[type, str], Part] = {}
     for part in itertools.chain.from_iterable(terms):
         other = known.setdefault((type(part), part.text), part)
@@ -421,7 +419,7 @@ def _require_one_meaning_each(terms: list[tuple[Part, ...]]) -> None:
 
 
 def _require_one_curve_each(terms: list[tuple[Part, ...]]) -> None:
-    """A curve of x spans x itself, and what another curve of x has in common with it."""
+    """Refuse x beside a curve of x, which spans x, and two curves of x, which have much in common."""
     parts = list(itertools.chain.from_iterable(terms))
     numbers = [part for part in parts if isinstance(part, Expression)]
     written: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Public guesses of what a column is like: mean and deviation, or shares of levels.
+"""Public guesses of what a column is like: mean and standard deviation, or shares of levels.
 
 They serve forecasts, and what is said before a fit.  No released number depends on them, so they are
 no part of what a release is: they stand beside the columns of a schema, and outside its digest.
@@ -24,14 +24,14 @@ from dpinfer.schema.columns import (
 _SHARES_MISS = 0.005  # by how much shares of all levels may miss 1, as they were rounded
 # shares that miss 1 by less stay as they are, so that what was written reads back equal
 _EXACT = 1e-9
-_ROUNDED = 1.001  # factor by which a rounded deviation may exceed the largest there is
-_NEAREST = 1e-3  # of a range: how close to a bound a released mean may come, and to 0 a deviation
+_ROUNDED = 1.001  # factor by which a rounded sd may exceed the largest there is
+_NEAREST = 1e-3  # share of a range that a released mean keeps from its bounds, and an sd from 0
 _DIGITS = 6  # decimals of a released share
 _RANGE_IN_SDS = 6.0  # standard deviations in a range, where nothing is known
 COUNT_MEAN = 1.0
-"""The mean of a count where nothing is known: its public bound may be generous, and tells nothing."""
+"""The mean of a count where nothing is known: its public bound may be generous, and is no guide."""
 COUNT_PART = 0.1
-"""Of the bound of a count: the most that this mean may be."""
+"""The largest such mean, as a share of the bound of a count."""
 OVERDISPERSION = 2.0
 """Where nothing is known a count has the variance μ + 2μ²: visits to a doctor in two surveys have 2.1
 and 3.1 in its place."""
@@ -56,8 +56,8 @@ Typical = Spread | Shares
 
 
 def default_guess(column: Column) -> Typical:
-    """What is taken where nobody guessed: equal shares, or the middle of the bounds and a sixth of
-    their distance.
+    """Return the guess where nobody made one: equal shares, or the middle of the bounds and a sixth
+    of their distance.
     """
     levels = levels_of(column)
     if levels:
@@ -67,8 +67,8 @@ def default_guess(column: Column) -> Typical:
 
 
 def default_count_guess(column: Column) -> Typical:
-    """What is taken of a count, a rate or a cost where nobody guessed: a mean of 1, or of a tenth of
-    the bound where that is less, and more variance than Poisson's.
+    """Return the guess of a count, a rate or a cost where nobody made one: a mean of 1, or of a
+    tenth of the bound where that is less, and more variance than Poisson's.
     """
     levels = levels_of(column)
     if levels:
@@ -79,13 +79,15 @@ def default_count_guess(column: Column) -> Typical:
 
 
 def uniform(column: Column) -> Spread:
-    """Every value between the bounds alike: what is taken of an exposure where nobody guessed."""
+    """Return the moments of the uniform law between the bounds, the guess of an exposure where
+    nobody made one.
+    """
     low, high = _bounds(column)
     return Spread((low + high) / 2, (high - low) / math.sqrt(12))
 
 
 def typical_of(column: Column, entry: Any) -> Typical:
-    """The guess that ``typical = {...}`` of a column declares."""
+    """Return the guess that ``typical = {...}`` of a column declares."""
     if not isinstance(entry, dict):
         raise _fault(column, f"typical must be {_example(column)}, not {short(entry)}")
     levels = levels_of(column)
@@ -96,7 +98,7 @@ def typical_of(column: Column, entry: Any) -> Typical:
 
 
 def typical_entry(column: Column, typical: Typical) -> dict[str, Any]:
-    """The inverse of `typical_of`."""
+    """Return the entry that `typical_of` reads."""
     if isinstance(typical, Spread) and _is_date(column):
         return {"mean": dates.text_of(_first_day(column) + typical.mean), "sd": typical.sd}
     if isinstance(typical, Spread):
@@ -106,15 +108,15 @@ def typical_entry(column: Column, typical: Typical) -> dict[str, Any]:
 
 
 def level_text(level: Level) -> str:
-    """A level as a key of TOML: true and false for booleans."""
+    """Return a level as a key of TOML: true and false for booleans."""
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
 def spread_within(column: Column, mean: float, sd: float) -> dict[str, Any]:
-    """The guess nearest to a released mean and deviation that a schema takes; empty where there is
-    none.
+    """Return the guess nearest to a released mean and sd that a schema takes; empty where
+    there is none.
 
-    The mean is rounded to what a ten-thousandth of the range tells.
+    The mean is rounded to a ten-thousandth of the range.
     """
     if levels_of(column) and not _is_integer(column):
         return {}
@@ -133,8 +135,8 @@ def spread_within(column: Column, mean: float, sd: float) -> dict[str, Any]:
 
 
 def shares_within(column: Column, shares: Mapping[Level, float]) -> dict[str, float]:
-    """The guess nearest to released shares of levels that a schema takes; empty where there is
-    none.  Levels without a share are left out, and have the rest alike.
+    """Return the guess nearest to released shares of levels that a schema takes; empty where there
+    is none.  Levels without a share are left out, and have the rest alike.
     """
     levels = levels_of(column)
     inside = {level: min(max(shares[level], 0.0), 1.0) for level in levels if level in shares}
@@ -176,7 +178,7 @@ def _spread(column: Column, entry: Mapping[str, Any]) -> Spread:
 
 
 def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any]) -> Shares:
-    """Shares as they are given; levels that are left out share the rest alike."""
+    """Return shares as they are given; levels that are left out share the rest alike."""
     index_of = {level_text(level): j for j, level in enumerate(levels)}
     given: dict[int, float] = {}
     for level, share in entry.items():
@@ -201,7 +203,7 @@ def _shares(column: Column, levels: tuple[Level, ...], entry: Mapping[str, Any])
 
 
 def _bounds(column: Column) -> tuple[float, float]:
-    """Those of a number; a column without levels is one."""
+    """Return the bounds of a number; a column without levels is one."""
     assert isinstance(column, Number | Outcome)
     assert column.low is not None
     assert column.high is not None

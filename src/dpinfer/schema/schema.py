@@ -1,4 +1,4 @@
-"""What is public about a table, written in TOML: columns, bounds, levels, the unit of privacy.
+"""The public description of a table, written in TOML: columns, bounds, levels, the unit of privacy.
 
     title = "Visits to a doctor"
     unit = "one person"
@@ -55,10 +55,10 @@ _FACTS = ("title", "source")
 _KEYS = ("title", "unit", "source", "weights", "columns")
 
 READ_NOTHING = "from the names and types of the columns; no value was read"
-"""What a draft says of itself."""
+"""The sentences at the head of a draft."""
 
 TYPES = ("number", "integer", "category", "outcome")
-"""Of columns that have something to learn; an outcome of which nothing is known has two levels."""
+"""Types of columns that have something to learn; an outcome of which nothing is known has two levels."""
 
 _RANGE = ("low", "high")
 _LEVELS = ("levels",)
@@ -157,7 +157,7 @@ class Schema:
 
     @classmethod
     def of(cls, given: "Schema | str | os.PathLike[str] | None") -> "Schema":
-        """A schema as ``schema=`` is given it: itself, or the path of its file."""
+        """Return a schema as ``schema=`` is given it: itself, or the path of its file."""
         if isinstance(given, cls):
             return given
         if isinstance(given, str | os.PathLike):
@@ -195,8 +195,8 @@ class Schema:
 
     @classmethod
     def draft(cls, table: Any, columns: Iterable[str] | None = None) -> str:
-        """The text of a first schema, from the names and types of the columns of a table or file;
-        of all of them, or of ``columns`` alone.
+        """Return the text of a first schema, from the names and types of the columns of a table or
+        file; of all of them, or of ``columns`` alone.
 
         Guarantee [drafts_read_no_values]: the text depends on names and types alone, and is no
         valid schema until a person has filled in what is public.
@@ -228,8 +228,8 @@ class Schema:
             ) from None
 
     def digest(self) -> str:
-        """SHA-256 of the content as hex digits: equal schemas have the same, in whatever order they
-        are written.
+        """Return the SHA-256 of the content as hex digits: equal schemas have the same, in whatever
+        order they are written.
 
         What is ``typical`` does not count: a guess changes no release.
         """
@@ -238,7 +238,7 @@ class Schema:
         return hashlib.sha256(canonical.encode()).hexdigest()
 
     def guess(self, typical: Mapping[str, Any]) -> "Schema":
-        """The same schema with public guesses for forecasts, beside those it has.
+        """Return the same schema with public guesses for forecasts, beside those it has.
 
         ``typical`` has one entry per column, as in a file: ``{"age": {"mean": 40, "sd": 15}, "sex":
         {"f": 0.5}}``.
@@ -247,7 +247,7 @@ class Schema:
         return replace(self, typical={**self.typical, **new})
 
     def document(self) -> dict[str, Any]:
-        """The content as TOML has it: what `write` writes."""
+        """Return the content as TOML has it: what `write` writes."""
         facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key)}
         columns = {name: entry_of(column) for name, column in self.columns.items()}
         for name, guess in self.typical.items():
@@ -256,7 +256,9 @@ class Schema:
         return facts | entries_of(self.unit) | {"columns": columns}
 
     def derived_from(self, names: Iterable[str]) -> tuple[Derived, ...]:
-        """The derived columns among these names, and those that they are derived from, in order."""
+        """Return the derived columns among these names, and those that they are derived from, in
+        order.
+        """
         wanted = set(names)
         for name in reversed(list(self.derived)):
             if name in wanted:
@@ -274,7 +276,7 @@ class Schema:
 def _require_readable(
     columns: Mapping[str, Column], derived: Mapping[str, Derived], unit: Unit
 ) -> None:
-    """Derived columns that can be read, on one side of a formula at least."""
+    """Refuse derived columns that can stand on neither side of a formula."""
     names = Names(columns, derived, lambda column: plain_part(explained(column)))
     for name, one in derived.items():
         if name != one.name or name in columns:
@@ -304,7 +306,7 @@ def _text_of(path: Path) -> str:
 
 
 def _facts_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """Title and source; a key that no schema has is refused."""
+    """Return title and source; a key that no schema has is refused."""
     for key, value in document.items():
         if key not in _KEYS:
             raise SchemaError(
@@ -324,7 +326,7 @@ def _unit_of(document: Mapping[str, Any]) -> Unit:
 
 
 def _entries_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of the columns, by name."""
+    """Return the entries of the columns, by name."""
     columns = document.get("columns", {})
     if not isinstance(columns, dict):
         raise SchemaError("columns is a table: write [columns.NAME] for each column", "columns")
@@ -332,7 +334,9 @@ def _entries_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def draft_text(types: Iterable[tuple[str, str]]) -> str:
-    """The text of a first schema, from names of columns and their types, "" where none is known."""
+    """Return the text of a first schema, from names of columns and their types, "" where none is
+    known.
+    """
     types = list(types)
     require_different([name for name, _ in types])
     blocks = [_HEAD]
@@ -392,8 +396,8 @@ class Draft:
 
     @classmethod
     def of(cls, schema: Schema | str | Path | None, types: Mapping[str, str], unit: str) -> "Draft":
-        """Of a schema, of TOML text, of a file, or where there is none of the ``types`` of a
-        table's columns.
+        """Return the draft of a schema, of TOML text, of a file, or where there is none of the
+        ``types`` of a table's columns.
 
         A text that ends in .toml is the name of a file.  ``unit`` is what a row of a table without
         a schema stands for.
@@ -422,7 +426,8 @@ class Draft:
     def asked(
         self, columns: Mapping[str, str], kinds: Mapping[str, str], *, alone: bool
     ) -> "Draft":
-        """The same with gaps in the given columns alone; a column that is complete is learnt anew.
+        """Return the same with gaps in the given columns alone; a column that is complete is learnt
+        anew.
 
         ``columns`` has a name and a type, or an empty text where the draft or ``kinds``, the types
         of the table, know it.  With ``alone`` other columns are left out, unless they have nothing
@@ -458,8 +463,8 @@ class Draft:
     def filled(
         self, values: Mapping[str, Mapping[str, Any]], learned: str, remarks: Mapping[str, str]
     ) -> str:
-        """The text of the schema with what was found for its gaps, each column with the name of the
-        release.
+        """Return the text of the schema with what was found for its gaps, each column with the name
+        of the release.
         """
         entries = _entries_of(self.document)
         for name, gap in self.gaps.items():
@@ -473,7 +478,7 @@ class Draft:
 
 
 def named(columns: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
-    """Columns with their types, from "name" and "name:type", or from a mapping."""
+    """Return columns with their types, from "name" and "name:type", or from a mapping."""
     types: dict[str, str] = {}
     if isinstance(columns, Mapping):
         types = dict(columns)
@@ -495,7 +500,7 @@ def named(columns: Sequence[str] | Mapping[str, str] | None) -> dict[str, str]:
 
 
 def known_levels(entry: Mapping[str, Any]) -> list[str]:
-    """The levels that an entry names beside its list: they are public, whatever is found."""
+    """Return the levels that an entry names beside its list: they are public, whatever is found."""
     named_levels = {entry.get("reference")}
     if entry.get("missing") not in MISSING_RULES:
         named_levels.add(entry.get("missing"))
@@ -503,7 +508,7 @@ def known_levels(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _gap_of(name: str, entry: Any) -> Gap | None:
-    """The column of an entry with gaps; None where there is none, or no type yet."""
+    """Return the column of an entry with gaps; None where there is none, or no type yet."""
     if not isinstance(entry, dict):
         column_of(name, entry)  # which refuses it
         return None
@@ -529,7 +534,7 @@ def _gap_of(name: str, entry: Any) -> Gap | None:
 
 
 def _unknown_keys(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys of a gap."""
+    """Return the keys of a gap."""
     kind = entry.get("type")
     keys: tuple[str, ...] = ()
     if kind == "outcome" and entry.get("levels") == TODO:
@@ -544,7 +549,7 @@ def _unknown_keys(entry: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _placeholder_range(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """A range that agrees with what is stated, so that the rest of an entry can be checked."""
+    """Return a range that agrees with what is stated, so that the rest of an entry can be checked."""
     values = [stated[key] for key in (*_RANGE, "missing") if key in stated]
     numbers = [value for value in values if type(value) in (int, float)] or [0]
     return {
@@ -554,12 +559,12 @@ def _placeholder_range(stated: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _placeholder_levels(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Levels that agree with what is stated, likewise."""
+    """Return levels that agree with what is stated."""
     return {"levels": [*known_levels(stated), "some level", "another level"]}
 
 
 def _opened(name: str, entry: Any, kind: str) -> Any:
-    """An entry with a type and gaps: those it has or, where it has none, all."""
+    """Return an entry with a type and gaps: those it has or, where it has none, all."""
     if not isinstance(entry, dict):
         return entry
     if kind and entry.get("type") not in (TODO, kind):

@@ -3,7 +3,7 @@
 Both are made of expressions: public functions of numeric columns, with their ranges by interval
 arithmetic.  An expression is data, not code: a tree of named operations, each with what it does to
 numbers and to an interval.  Its leaves are constants, numbers of a column within their bounds, and
-places of a column's cells among its levels.
+codes of a column's cells, the indices of their levels.
 
 A `Response` is the left side.  `ModelTerms` are the right side as blocks of columns, coded so that no
 block repeats what an earlier one spans.
@@ -25,23 +25,21 @@ import numpy as np
 from dpinfer.errors import InputError
 from dpinfer.numerics import splines
 from dpinfer.numerics.arrays import Array, Indices
-from dpinfer.schema.answers import ANSWERS, STEPS
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach, levels_of
+from dpinfer.schema.operations import ANSWERS, OPERATIONS, STEPS, DomainError
 
 FARTHEST_OFFSET = 30.0
-"""How far an offset may be below its public bound: what is farther counts as there."""
+"""The largest distance of an offset from its public upper bound: one farther below is clipped."""
 
-Interval = tuple[float, float]
-OfIntervals = Callable[..., Interval]
 ReadNumbers = Callable[[Number], Array]
 ReadCodes = Callable[[Number | Category], Indices]
-"""Of cells among the levels of a column, and their number for a cell that is none of them."""
-_CODE = "place"  # a leaf whose value is the code of a cell: the index of its level
+"""Codes of the cells of a column; the number of levels for a cell that has none of them."""
+_CODE = "code"  # the operation of a leaf whose value is the code of a cell
 
 
 @dataclass(frozen=True)
 class Curve:
-    """What several columns are the basis of: its ``name``, such as ns(age), as the formula has
+    """A curve, of which several columns are the basis: its ``name``, such as ns(age), as the formula has
     ``written`` it, and the ``reference``, a knot without a column, which the others are compared
     with.  A spline has a ``basis``, one function per column, and ``knots``, ends included.
     """
@@ -91,10 +89,11 @@ class Expression:
         """Whether a small step of its columns leaves it where it is."""
         return self.answers or self.operation in STEPS
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
-        """Its values, where ``numbers`` gives those of a column within its bounds and ``places`` the
-        places of cells among the levels of one; NaN stays NaN.
+        """Return its values; NaN stays NaN.
+
+        ``numbers`` reads a column within its bounds, ``codes`` the codes of a column's cells.
         """
         if self.operation == "constant":
             return np.asarray(self.low)
@@ -103,11 +102,11 @@ class Expression:
         if self.level_column is not None:
             code = codes(self.level_column)
             return np.where(code > self.high, np.nan, code)
-        of_numbers, _ = _OPERATIONS[self.operation]
+        of_numbers, _ = OPERATIONS[self.operation]
         return of_numbers(*(argument.values(numbers, codes) for argument in self.arguments))
 
     def changed(self, change: "Change") -> "Expression":
-        """The same with other expressions in the place of those that ``change`` knows."""
+        """Return the same with other expressions in the place of those that ``change`` knows."""
         other = change(self)
         if other is not None:
             return other
@@ -120,32 +119,32 @@ Change = Callable[[Expression], Expression | None]
 
 
 def of_column(column: Number) -> Expression:
-    """The column itself."""
+    """Return the column itself."""
     return Expression(column.name, column.low, column.high, "column", column=column)
 
 
 def level_code(column: Number | Category) -> Expression:
-    """The place of each cell of a column among its levels."""
+    """Return the expression whose value is the code of each cell of a column."""
     return Expression(column.name, 0.0, len(levels_of(column)) - 1.0, _CODE, level_column=column)
 
 
 def constant(value: float) -> Expression:
-    """A number of the formula."""
+    """Return a number of the formula."""
     if not math.isfinite(value):
         raise InputError("a number of the formula is too large: write it in smaller units")
     return Expression(f"{value:g}", value, value, "constant")
 
 
 def apply(operation: str, text: str, *arguments: Expression) -> Expression:
-    """An operation with its range; an error that names the remedy where it is not defined on the
-    whole range.
+    """Return an operation with its range, or raise an error that names the remedy where it is not defined on
+    the whole range.
     """
-    _, of_intervals = _OPERATIONS[operation]
+    _, of_intervals = OPERATIONS[operation]
     try:
         low, high = of_intervals(*((argument.low, argument.high) for argument in arguments))
     except OverflowError:
         low, high = -math.inf, math.inf
-    except _DomainError as error:
+    except DomainError as error:
         raise InputError(
             f"{text} {error}, but {_range(arguments[-1])}: {_remedy(operation, arguments[-1])}"
         ) from None
@@ -157,16 +156,12 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
 
 
 def require_spread(number: Expression, remedy: str) -> None:
-    """A range with two ends that double precision can scale by."""
+    """Refuse a range that double precision cannot scale by."""
     if in_reach(number.low, number.high):
         return
     if number.low == number.high:
         raise InputError(f"{number.text} is the same in every row: {remedy}")
     raise InputError(f"{number.text} is too small or too large for double precision: {remedy}")
-
-
-class _DomainError(Exception):
-    """What an operation needs of its argument, in words."""
 
 
 def _range(argument: Expression) -> str:
@@ -175,7 +170,7 @@ def _range(argument: Expression) -> str:
 
 
 def _remedy(operation: str, argument: Expression) -> str:
-    """What to write where an operation is not defined on the whole range of its argument."""
+    """Return what to write where an operation is not defined on the whole range of its argument."""
     if operation in _REMEDIES:
         return _REMEDIES[operation]
     if argument.low > -1:
@@ -185,86 +180,6 @@ def _remedy(operation: str, argument: Expression) -> str:
     return f"raise low in the schema, or write {defined}"
 
 
-def _monotone(function: Callable[[float], float], above: float = -math.inf) -> OfIntervals:
-    def of_interval(x: Interval) -> Interval:
-        if x[0] <= above:
-            raise _DomainError(f"needs values above {above:g}")
-        return function(x[0]), function(x[1])
-
-    return of_interval
-
-
-def _root(x: Interval) -> Interval:
-    if x[0] < 0:
-        raise _DomainError("needs values of 0 or more")
-    return math.sqrt(x[0]), math.sqrt(x[1])
-
-
-def _power(x: Interval, k: Interval) -> Interval:
-    exponent = k[0]
-    low, high = sorted((x[0] ** exponent, x[1] ** exponent))
-    if exponent % 2 == 0 and x[0] < 0 < x[1]:
-        low = 0.0
-    return low, high
-
-
-def _absolute(x: Interval) -> Interval:
-    low, high = sorted((abs(x[0]), abs(x[1])))
-    if x[0] < 0 < x[1]:
-        low = 0.0
-    return low, high
-
-
-def _times(x: Interval, y: Interval) -> Interval:
-    corners = [a * b for a in x for b in y]
-    return min(corners), max(corners)
-
-
-def _over(x: Interval, y: Interval) -> Interval:
-    if y[0] <= 0 <= y[1]:
-        raise _DomainError("divides by values that may be 0")
-    corners = [a / b for a in x for b in y]
-    return min(corners), max(corners)
-
-
-def _column_of(
-    basis: Callable[..., Sequence[splines.Column]],
-) -> tuple[Callable[..., Array], OfIntervals]:
-    """One column of a basis, of a number; its place and the public parameters of the basis follow."""
-
-    def of_numbers(x: Array, index: Array, *parameters: Array) -> Array:
-        return basis(*map(float, parameters))[int(index)].values(x)
-
-    def of_interval(x: Interval, index: Interval, *parameters: Interval) -> Interval:
-        return basis(*(value for value, _ in parameters))[int(index[0])].range(*x)
-
-    return of_numbers, of_interval
-
-
-_OPERATIONS: dict[str, tuple[Callable[..., Array], OfIntervals]] = {
-    "I": (lambda x: x, lambda x: x),
-    "log": (np.log, _monotone(math.log, 0.0)),
-    "log2": (np.log2, _monotone(math.log2, 0.0)),
-    "log10": (np.log10, _monotone(math.log10, 0.0)),
-    "log1p": (np.log1p, _monotone(math.log1p, -1.0)),
-    "sqrt": (np.sqrt, _root),
-    "exp": (np.exp, _monotone(math.exp)),
-    "abs": (np.abs, _absolute),
-    "-": (lambda x: -x, lambda x: (-x[1], -x[0])),
-    "+": (np.add, lambda x, y: (x[0] + y[0], x[1] + y[1])),
-    "minus": (np.subtract, lambda x, y: (x[0] - y[1], x[1] - y[0])),
-    "*": (np.multiply, _times),
-    "/": (np.divide, _over),
-    "**": (np.power, _power),
-    **ANSWERS,
-    **STEPS,
-    "ns": _column_of(splines.natural_splines),
-    "bs": _column_of(splines.b_splines),
-    "poly": _column_of(splines.powers),
-}
-FUNCTIONS = frozenset({"I", "log", "log2", "log10", "log1p", "sqrt", "exp", "abs"})
-"""What a formula may call with one argument."""
-
 _REMEDIES = {
     "log1p": "raise low in the schema above -1",
     "sqrt": "raise low in the schema to 0 or more",
@@ -272,7 +187,7 @@ _REMEDIES = {
 }
 
 
-_MAX_FACTORS = 8  # of a term: it has 2 ** 8 columns or more
+_MAX_FACTORS = 8  # factors of a term: it has 2 ** 8 columns or more
 _MAX_COLUMNS = 5000  # each needs a row of every matrix
 _TOO_WIDE = (
     f"the formula has more than {_MAX_COLUMNS} columns, one per combination of levels: take interactions of fewer "
@@ -288,7 +203,7 @@ _Coding = tuple[frozenset[str], frozenset[str]]
 
 @dataclass(frozen=True)
 class Response:
-    """What a formula explains: an outcome with two levels, or a public function of columns: a
+    """The response of a formula: an outcome with two levels, or a public function of columns: a
     number with its range, or an answer, whose levels are false and true.
     """
 
@@ -296,7 +211,7 @@ class Response:
 
     @property
     def name(self) -> str:
-        """As the formula writes it."""
+        """The name of the response, as the formula writes it."""
         return self.read_as.name if isinstance(self.read_as, Outcome) else self.read_as.text
 
     @property
@@ -315,7 +230,7 @@ class Response:
 
     @property
     def unit(self) -> str:
-        """Of a number that is a column itself; a transform has none."""
+        """The unit of a number that is a column itself; a transform has none."""
         if self.number is None or self.number.column is None:
             return ""
         return self.number.column.unit
@@ -329,7 +244,7 @@ class Response:
 
 
 def explained(column: Column) -> Number | Category:
-    """A column of the schema as it is read on the left of ~.
+    """Return a column of the schema as it is read on the left of ~.
 
     It keeps its bounds or levels and loses its substitute: a row whose outcome is missing counts as
     the zero row.
@@ -343,7 +258,7 @@ def explained(column: Column) -> Number | Category:
 
 @dataclass(frozen=True)
 class Factor:
-    """Levels, one of which is the reference; ``place`` says which of them a row has."""
+    """Levels, one of which is the reference; ``code`` says which of them a row has."""
 
     text: str
     levels: tuple[Level, ...]
@@ -356,14 +271,14 @@ class Factor:
         return self.code.columns
 
     def codes(self, numbers: ReadNumbers, codes: ReadCodes) -> Indices:
-        """The place of each row among the levels; their number where a row has none."""
+        """Return the code of each row's level; the number of levels where a row has none."""
         if self.code.level_column is not None:
             return codes(self.code.level_column)
         code = np.atleast_1d(self.code.values(numbers, codes))
         return np.where(np.isnan(code), len(self.levels), code).astype(np.intp)
 
     def at(self, level: Level) -> Expression:
-        """The place of one of its levels."""
+        """Return the code of one of its levels, as a constant."""
         return constant(float(self.levels.index(level)))
 
 
@@ -371,14 +286,14 @@ Part = Expression | Factor
 
 
 def plain_part(column: Number | Category) -> Part:
-    """A number as itself, a category as a factor."""
+    """Return a number as itself, a category as a factor."""
     if isinstance(column, Number):
         return of_column(column)
     return Factor(column.name, column.levels, column.reference, level_code(column))
 
 
 def named(part: Part, name: str) -> Part:
-    """The same under another name; a column of that name stays what it is."""
+    """Return the same under another name; a column of that name stays what it is."""
     if part.text == name:
         return part
     if isinstance(part, Expression) and (part.column is not None or part.level_column is not None):
@@ -452,18 +367,18 @@ class TermBlock:
         return tuple(column for part in self.parts for column in part.columns)
 
     def kept_levels(self, factor: Factor) -> list[Level]:
-        """The levels of a factor that have columns."""
+        """Return the levels of a factor that have columns."""
         return [factor.levels[j] for j in self._kept(factor)]
 
     def values(self, numbers: ReadNumbers, codes: ReadCodes) -> Array:
-        """The columns in original units; a row is NaN where a value cannot be encoded.  Where no
-        column of the table is left in it, one row stands for all.
+        """Return the columns in original units; a row is NaN where a value cannot be encoded.
+        Where no column of the table is left in it, one row stands for all.
         """
         columns: Array = np.ones((1, 1))
         for factor in self.factors:
             kept = self._kept(factor)
             size = len(factor.levels)
-            # one row per place; the last one is that of a cell which is no level
+            # one row per code; the last one is that of a cell without a level
             dummies = np.vstack([np.eye(size), np.full(size, np.nan)])[:, kept]
             row_codes = factor.codes(numbers, codes)
             products = columns[:, :, None] * dummies[row_codes][:, None, :]
@@ -473,7 +388,7 @@ class TermBlock:
         return columns * np.atleast_1d(self.number.values(numbers, codes))[:, None]
 
     def changed(self, change: Change) -> "TermBlock":
-        """The same with other expressions in its parts."""
+        """Return the same with other expressions in its parts."""
         parts: list[Part] = []
         for part in self.parts:
             if isinstance(part, Expression):
@@ -483,7 +398,7 @@ class TermBlock:
         return TermBlock(tuple(parts), self.full)
 
     def _kept(self, factor: Factor) -> list[int]:
-        """The places of these levels."""
+        """Return the indices of these levels."""
         all_of_them = factor.text in self.full
         return [
             j for j, level in enumerate(factor.levels) if all_of_them or level != factor.reference
@@ -531,7 +446,7 @@ class ModelTerms:
 
     @classmethod
     def plain(cls, columns: Iterable[Number | Category]) -> "ModelTerms":
-        """Each column as it is, with an intercept."""
+        """Return the terms of columns as they are, with an intercept."""
         return cls(tuple(TermBlock((plain_part(column),)) for column in columns))
 
     @property
@@ -543,7 +458,7 @@ class ModelTerms:
         return tuple(by_name.values())
 
     def changed(self, change: Change) -> "ModelTerms":
-        """The same with other expressions in its blocks."""
+        """Return the same with other expressions in its blocks."""
         return replace(self, blocks=tuple(block.changed(change) for block in self.blocks))
 
     @property
@@ -554,7 +469,7 @@ class ModelTerms:
         return sum(block.width for block in self.blocks) + (self.offset is not None)
 
     def indexed_blocks(self) -> Iterator[tuple[int, TermBlock]]:
-        """Blocks, each with the place of its first column in the design."""
+        """Return the blocks, each with the index of its first column in the design."""
         index = int(self.intercept)
         for block in self.blocks:
             yield index, block
@@ -565,7 +480,8 @@ class ModelTerms:
 
 
 def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[TermBlock]:
-    """The blocks of one term.  ``spanned`` holds what the terms before it span, and is added to.
+    """Return the blocks of one term.  ``spanned`` holds what the terms before it span, and is added
+    to.
 
     The space of a product of factors is the sum over subsets of the products of their contrasts.
     Subsets that are spanned already are left out; the others are joined again where two differ by
@@ -601,8 +517,8 @@ def _blocks(term: tuple[Part, ...], spanned: set[_Space]) -> list[TermBlock]:
 
 
 def _joinable(codings: list[_Coding]) -> tuple[int, int] | None:
-    """The places of the first two codings that differ by one factor, which keeps all levels in
-    neither.
+    """Return the indices of the first two codings that differ by one factor, which keeps all levels
+    in neither.
     """
     for (small, (fewer, full)), (large, (more, other_full)) in combinations(enumerate(codings), 2):
         added = more - fewer

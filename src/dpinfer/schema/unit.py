@@ -42,15 +42,15 @@ def _is_integer(value: Any, low: int, high: float) -> bool:
 
 @dataclass(frozen=True)
 class Unit:
-    """What is protected, in words, and what its rows count together: at most 1.
+    """The unit of privacy, with a total weight of its rows of at most 1.
 
     With a ``column`` of ids a unit has all rows with its id.  A row counts 1/max(rows, rows of its
     unit): with ``rows`` = 1 every unit counts alike, whatever its number of rows (the average
     unit); with a larger number rows count alike up to that number, and a unit with more of them
     counts as that many.  ``number`` is that of units, where public.
 
-    With a column of sampling ``weights`` ω a row counts ω/max(most_weight, sum of ω over its unit):
-    ``most_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
+    With a column of sampling ``weights`` ω a row counts ω/max(max_weight, sum of ω over its unit):
+    ``max_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
 
     ``largest`` is how many rows a table has at most.  Noise is sized for it, and a larger table is
     refused.
@@ -61,7 +61,7 @@ class Unit:
     rows: float = 1.0
     number: int | None = None
     weights: str = ""
-    most_weight: float = 1.0
+    max_weight: float = 1.0
     largest: int = DEFAULT_MAX_RECORDS
 
     def __post_init__(self) -> None:
@@ -69,9 +69,9 @@ class Unit:
             raise InputError(
                 f"rows must be {AVERAGE!r} or a number of at least 1, not {self.rows!r}"
             )
-        if not _is_number(self.most_weight, _POSITIVE):
+        if not _is_number(self.max_weight, _POSITIVE):
             raise InputError(
-                f"most_weight must be a positive finite number, not {self.most_weight!r}"
+                f"the largest weight of a unit must be a positive finite number, not {self.max_weight!r}"
             )
         if not _is_integer(self.largest, DEFAULT_MAX_RECORDS, MAX_RECORDS):
             raise InputError(f"the largest table has {_LARGEST_TABLE}, not {self.largest!r}")
@@ -81,7 +81,7 @@ class Unit:
             )
 
     def for_records(self, n: int) -> "Unit":
-        """The same of a table with a public number of rows, which says how large it is."""
+        """Return the same unit for a table with a public number of rows, which says how large it is."""
         if n > MAX_RECORDS:
             raise InputError(
                 f"there are more than {MAX_RECORDS:,} records, for which sums are not proved: take a "
@@ -96,11 +96,11 @@ class Unit:
 
     @property
     def word(self) -> str:
-        """What there is a number of."""
+        """The word for what is counted, units or records."""
         return "units" if self.many else "records"
 
     def size(self, n: int | None) -> str:
-        """A number of records or units in words; None is a private one."""
+        """Return a number of records or units in words; None is a private one."""
         if n is None and self.many:
             return "number of units and of rows private"
         if n is None:
@@ -111,7 +111,7 @@ class Unit:
 
     @property
     def columns(self) -> list[Wanted]:
-        """What is read of a table beside the columns of a formula."""
+        """The columns that are read beside those of a formula."""
         columns: list[Wanted] = []
         if self.column:
             columns.append(Ids(self.column))
@@ -121,8 +121,8 @@ class Unit:
 
     @property
     def max_total(self) -> float:
-        """What the rows of a unit may weigh together before they are scaled down."""
-        return self.most_weight if self.weights else self.rows
+        """How much the rows of a unit may weigh together before they are scaled down."""
+        return self.max_weight if self.weights else self.rows
 
     @property
     def equal_weights(self) -> bool:
@@ -134,13 +134,13 @@ ROW = Unit()
 
 
 def rows_of(asked: str | float) -> float:
-    """The number of a unit's rows that count alike: 1 for "average"."""
+    """Return the number of a unit's rows that count alike: 1 for "average"."""
     return 1.0 if asked == AVERAGE else asked  # type: ignore[return-value]  # Unit refuses other words
 
 
 def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
-    """What a schema declares: ``unit`` is a text or the table [unit], ``weights`` the table
-    [weights] or nothing.
+    """Return the unit that a schema declares: ``unit`` is a text or the table [unit], ``weights``
+    the table [weights] or nothing.
     """
     table = {"name": unit} if isinstance(unit, str) else unit
     _check_keys(
@@ -152,13 +152,13 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
     name = _text("unit", "name", table, "say what is protected, such as 'one person'")
     weight_column = ""
-    most_weight = 1.0
+    max_weight = 1.0
     if weights is not None:
         bound = "a public bound of the weight of a unit: a positive number"
         weight_column = _text(
             "weights", "column", weights, "name the column of the sampling weights"
         )
-        most_weight = _number("weights", "most", weights, bound, _POSITIVE)
+        max_weight = _number("weights", "most", weights, bound, _POSITIVE)
     if "column" not in table:
         for key in ("rows", "units"):
             if key in table:
@@ -168,7 +168,7 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
                     key,
                 )
         largest = _largest_table(table)
-        return Unit(name, weights=weight_column, most_weight=most_weight, largest=largest)
+        return Unit(name, weights=weight_column, max_weight=max_weight, largest=largest)
     column = _text("unit", "column", table, "name the column of the ids")
     if column == weight_column:
         raise SchemaError(
@@ -178,11 +178,11 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
     rows = _rows(table, weighted=bool(weight_column))
     number = _number_of_units(table)
-    return Unit(name, column, rows, number, weight_column, most_weight, _largest_table(table))
+    return Unit(name, column, rows, number, weight_column, max_weight, _largest_table(table))
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
-    """The inverse of `unit_of`: a text for rows, tables for ids and weights."""
+    """Return the entries that `unit_of` reads: a text for rows, tables for ids and weights."""
     entries: dict[str, Any] = {"unit": unit.name}
     table: dict[str, Any] = {"name": unit.name}
     if unit.many:
@@ -196,7 +196,7 @@ def entries_of(unit: Unit) -> dict[str, Any]:
     if len(table) > 1:
         entries["unit"] = table
     if unit.weights:
-        entries["weights"] = {"column": unit.weights, "most": _plain(unit.most_weight)}
+        entries["weights"] = {"column": unit.weights, "most": _plain(unit.max_weight)}
     return entries
 
 
@@ -273,5 +273,5 @@ def _number(table: str, key: str, entry: Mapping[str, Any], words: str, low: flo
 
 
 def _plain(value: float) -> float:
-    """A whole number without its point, as people write it."""
+    """Return a whole number without its point, as people write it."""
     return int(value) if value % 1 == 0 and value < 2**53 else float(value)

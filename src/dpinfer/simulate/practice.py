@@ -34,7 +34,7 @@ def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
         law = schema.typical.get(name, default_guess(column))
         columns[name] = cells(column, law, rng.random(records))
     if unit.weights:
-        columns[unit.weights] = rng.uniform(0.0, unit.most_weight, records)
+        columns[unit.weights] = rng.uniform(0.0, unit.max_weight, records)
     return pd.DataFrame(columns)
 
 

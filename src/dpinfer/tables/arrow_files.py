@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from dpinfer.errors import InputError
 from dpinfer.rows import workers
 from dpinfer.rows.id_buckets import Parted, Parts, count_ids, number_of_parts
-from dpinfer.rows.source import Source, most_records
+from dpinfer.rows.source import Source, require_record_limit
 from dpinfer.schema.columns import Category, Ids, Outcome, Wanted
 from dpinfer.tables import csv_files
 from dpinfer.tables.memory import (
@@ -81,9 +81,9 @@ _OTHERS = {
     ".zip": ("packed", "unpack it; a CSV file may be packed by gzip, as .csv.gz"),
 }
 _SIGNS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_NOTHING = "__HIVE_DEFAULT_PARTITION__"  # what writers call a folder of missing values
+_NOTHING = "__HIVE_DEFAULT_PARTITION__"  # the name that writers give a folder of missing values
 _CELLS = 2**20  # decoded at once
-_PIECES = 4  # of a pass, decoded at once
+_PIECES = 4  # pieces of a pass that are decoded at once
 _BUFFER = 2**18  # bytes of a column that are read at once
 
 
@@ -101,29 +101,31 @@ class Files:
         return Path(self.path).name.lower().endswith((".csv", ".csv.gz"))
 
     def types(self) -> list[tuple[str, str]]:
-        """Names of the columns, and what their types say: nothing in a CSV file, which has none."""
+        """Return the names of the columns, and what their types say: nothing in a CSV file, which
+        has none.
+        """
         members = members_of(self.path)
         fields = members[0].fields()
         fields += [(name, values.type) for name, values in _folder_columns(members).items()]
         return [(name, _word(kind)) for name, kind in fields]
 
     def blank(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:
-        """The given columns as `opened` types them, without their rows."""
+        """Return the given columns as `opened` types them, without their rows."""
         return nw.from_native(self.schema(columns).empty_table(), eager_only=True)
 
     def opened(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:
-        """The given columns, with all rows."""
+        """Return the given columns, with all rows."""
         return nw.from_native(self.read(columns), eager_only=True)
 
     def require_local(self) -> None:
-        """It can be read here."""
+        """Do nothing: a file can be read here."""
 
     def count(self, columns: Sequence[Wanted]) -> int:
-        """The number of rows of a table that has the given columns; it is public."""
+        """Return the number of rows of a table that has the given columns; it is public."""
         return sum(member.count() for member in self._members(columns))
 
     def count_units(self, ids: str) -> int:
-        """The number of different ids, counted in parts where they are too many for memory."""
+        """Return the number of different ids, counted in parts where they are too many for memory."""
         wanted = [Ids(ids)]
         parts = number_of_parts(self.count(wanted), 1, workers.memory())
         if parts == 1:
@@ -131,7 +133,7 @@ class Files:
         return count_ids(self.tables(wanted), ids, parts, partial(_ids_of, name=ids))
 
     def source(self, reader: Reader, n: int) -> Source:
-        """The records, read anew in every pass, unless they are kept."""
+        """Return the records, read anew in every pass, unless they are kept."""
         rows = self.count(reader.columns)
         if reader.encoder.unit.many:
             return self._units(reader, n, rows)
@@ -140,12 +142,13 @@ class Files:
         return reader.records(rows, pieces, workers.memory(), opened.tasks(rows))
 
     def read(self, columns: Sequence[Wanted]) -> pa.Table:
-        """The given columns, with all rows."""
+        """Return the given columns, with all rows."""
         blank = self.schema(columns).empty_table()
         return pa.concat_tables([blank, *self.tables(columns)])
 
     def tables(self, columns: Sequence[Wanted], rows: int = 0) -> Iterator[pa.Table]:
-        """The given columns, some rows after the other, all of them of the types of `schema`.
+        """Return the given columns, some rows after the other, all of them of the types of
+        `schema`.
 
         ``rows`` is how many are decoded at once, by default as many as make a table of a fixed
         size.
@@ -153,7 +156,7 @@ class Files:
         return self._opened(columns).tables(columns, rows)
 
     def schema(self, columns: Sequence[Wanted]) -> pa.Schema:
-        """The types of the given columns as they are read.
+        """Return the types of the given columns as they are read.
 
         All files must agree; one that has nothing but missing values in a column fits all others.
         Texts that are levels, or dates, come as codes.
@@ -161,10 +164,10 @@ class Files:
         return self._opened(columns).schema
 
     def _opened(self, columns: Sequence[Wanted]) -> "Opened":
-        """The files with the types of the given columns."""
+        """Return the files with the types of the given columns."""
         members = self._members(columns)
-        told = _folder_columns(members)
-        schemas = [member.schema(columns, told) for member in members]
+        folder_columns = _folder_columns(members)
+        schemas = [member.schema(columns, folder_columns) for member in members]
         coded = _text_levels(columns)
         fields = []
         for name in names_of(columns):
@@ -173,10 +176,10 @@ class Files:
             if pa.types.is_large_string(kind) and name in coded:
                 kind = pa.dictionary(pa.int32(), pa.string())
             fields.append(pa.field(name, kind))
-        return Opened(members, told, pa.schema(fields))
+        return Opened(members, folder_columns, pa.schema(fields))
 
     def _members(self, columns: Sequence[Wanted]) -> list["Member"]:
-        """Files that all have the columns."""
+        """Return the files, which must all have the columns."""
         members = members_of(self.path)
         for member in members:
             names = [name for name, _ in member.fields()] + [key for key, _ in member.keys]
@@ -191,8 +194,8 @@ class Files:
         return members
 
     def _units(self, reader: Reader, n: int, rows: int) -> Source:
-        """All rows of each unit together: in memory or, where that is too small, in parts."""
-        most_records(rows, reader.encoder.unit.largest)
+        """Return all rows of each unit together: in memory or, where that is too small, in parts."""
+        require_record_limit(rows, reader.encoder.unit.largest)
         parts = number_of_parts(rows, reader.encoder.width, workers.memory())
         if parts == 1:
             return InMemory(self.read(reader.columns)).source(reader)
@@ -202,44 +205,44 @@ class Files:
 
 @dataclass(frozen=True)
 class Opened:
-    """The files of a table whose columns were looked up: those that folders tell, and the types of
+    """The files of a table whose columns were looked up: those that folders name, and the types of
     all that will be read.
     """
 
     members: Sequence["Member"]
-    told: dict[str, pa.Array]
+    folder_columns: dict[str, pa.Array]
     schema: pa.Schema
 
     def tables(
         self, columns: Sequence[Wanted], rows: int = 0, *, alone: bool = False
     ) -> Iterator[pa.Table]:
-        """Some of the columns, some rows after the other.  ``alone`` is for one of several workers
-        that read at the same time.
+        """Yield some of the columns, some rows after the other.  ``alone`` is for one of several
+        workers that read at the same time.
         """
         schema = pa.schema([self.schema.field(name) for name in names_of(columns)])
         for member in self.members:
-            parts = member.tables(columns, self.told, rows, alone=alone)
+            parts = member.tables(columns, self.folder_columns, rows, alone=alone)
             while (part := member.checked(partial(next, parts, None))) is not None:
                 yield member.checked(partial(_cast, part, schema))
 
     def pieces(self, rows: int, columns: Sequence[Wanted], size: int) -> Iterator[pa.Table]:
-        """Some of the columns in pieces of ``size`` rows, the last one excepted; ``rows`` is how many
-        there are in all.
+        """Yield some of the columns in pieces of ``size`` rows, the last one excepted; ``rows`` is
+        how many there are in all.
         """
-        whole = len(names_of(columns)) == len(self.schema)
-        decoded = _PIECES * size if whole else size
+        all_columns = len(names_of(columns)) == len(self.schema)
+        decoded = _PIECES * size if all_columns else size
         left: list[pa.Table] = []
-        seen = 0
-        for table in self.tables(columns, decoded, alone=not whole):
-            seen += len(table)
-            if seen > rows:
+        read = 0
+        for table in self.tables(columns, decoded, alone=not all_columns):
+            read += len(table)
+            if read > rows:
                 break
             left.append(table)
             while (waiting := sum(map(len, left))) >= size:
                 joined = left[0] if len(left) == 1 else pa.concat_tables(left)
                 yield joined.slice(0, size)
                 left = [joined.slice(size)] if waiting > size else []
-        if seen != rows:
+        if read != rows:
             raise InputError(
                 "the files were changed while they were read: fit again when nobody writes to them"
             )
@@ -270,7 +273,9 @@ def _word(kind: pa.DataType | None) -> str:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type of the values where a column is stored as codes; texts of any kind have one type."""
+    """Return the type of the values where a column is stored as codes; texts of any kind have one
+    type.
+    """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if str(kind) in ("string", "large_string", "string_view"):
@@ -279,7 +284,7 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _agreed(name: str, kinds: Sequence[pa.DataType], members: Sequence["Member"]) -> pa.DataType:
-    """The type of a column in all files."""
+    """Return the type of a column in all files."""
     typed = [j for j, kind in enumerate(kinds) if not pa.types.is_null(kind)]
     if not typed:
         return kinds[0]
@@ -294,7 +299,7 @@ def _agreed(name: str, kinds: Sequence[pa.DataType], members: Sequence["Member"]
 
 
 def _text_levels(columns: Sequence[Wanted]) -> list[str]:
-    """The columns whose texts are levels, or dates."""
+    """Return the columns whose texts are levels, or dates."""
     return [column.name for column in columns if _has_text_levels(column)]
 
 
@@ -305,7 +310,7 @@ def _has_text_levels(column: Wanted) -> bool:
 
 
 def _selected(table: pa.Table, names: list[str]) -> pa.Table:
-    """The columns in this order, as they mostly are."""
+    """Return the columns in this order, as they mostly are."""
     return table if table.column_names == names else table.select(names)
 
 
@@ -316,7 +321,7 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _as(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    """Cells with values, or with codes of 32 bits, whichever is asked for."""
+    """Return cells with values, or with codes of 32 bits, whichever is asked for."""
     if cells.type == kind:
         return cells
     if pa.types.is_null(cells.type):
@@ -339,7 +344,7 @@ def _as(cells: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
 
 @dataclass(frozen=True)
 class Member:
-    """One file of a table, its kind, and the columns that its folders tell, each with a text or
+    """One file of a table, its kind, and the columns that its folders name, each with a text or
     nothing.
     """
 
@@ -348,39 +353,45 @@ class Member:
     keys: tuple[tuple[str, str | None], ...] = ()
 
     def fields(self) -> list[tuple[str, pa.DataType | None]]:
-        """Names of the columns of the file with their types, or None in a CSV file."""
+        """Return the names of the columns of the file with their types, or None in a CSV file."""
         if self.kind == "CSV":
             names = self.checked(lambda: csv_files.column_names(self.path))
             return [(name, None) for name in _by_commas(self.path.name, names)]
         return [(field.name, field.type) for field in self.checked(lambda: list(self._schema()))]
 
-    def schema(self, columns: Sequence[Wanted], told: dict[str, pa.Array]) -> pa.Schema:
-        """The types of the columns, those that folders tell included."""
-        return self.checked(lambda: self._with_told(self._no_rows(columns, told), told).schema)
+    def schema(self, columns: Sequence[Wanted], folder_columns: dict[str, pa.Array]) -> pa.Schema:
+        """Return the types of the columns, including those that folders name."""
+        return self.checked(
+            lambda: (
+                self._with_folder_columns(
+                    self._no_rows(columns, folder_columns), folder_columns
+                ).schema
+            )
+        )
 
     def count(self) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
         return self.checked(self._count)
 
     def tables(
         self,
         columns: Sequence[Wanted],
-        told: dict[str, pa.Array],
+        folder_columns: dict[str, pa.Array],
         rows: int,
         *,
         alone: bool = False,
     ) -> Iterator[pa.Table]:
-        """The columns, ``rows`` rows at a time where the kind of file lets one choose; ``alone`` is
-        for one of several workers, which needs no help of others.
+        """Yield the columns, ``rows`` rows at a time where the kind of file lets one choose;
+        ``alone`` is for one of several workers, which needs no help of others.
         """
-        own = [column for column in columns if column.name not in told]
+        own = [column for column in columns if column.name not in folder_columns]
         names = [column.name for column in columns]
         rows = rows or max(1024, _CELLS // max(len(own), 32))
         for table in self._own_tables(own, rows, alone=alone):
-            yield _selected(self._with_told(table, told), names)
+            yield _selected(self._with_folder_columns(table, folder_columns), names)
 
     def checked(self, act: Callable[[], T]) -> T:
-        """What ``act`` reads of the file; its errors name the file and quote nothing of it."""
+        """Return what ``act`` reads of the file; errors name the file and quote nothing of it."""
         try:
             return act()
         except (MemoryError, InputError):
@@ -394,9 +405,11 @@ class Member:
             f"check {self.path.name!r}, no readable {self.kind} file ({fault}): {remedy}"
         )
 
-    def _with_told(self, table: pa.Table, told: dict[str, pa.Array]) -> pa.Table:
-        """The table of the file with the columns that its folders tell."""
-        for name, values in told.items():
+    def _with_folder_columns(
+        self, table: pa.Table, folder_columns: dict[str, pa.Array]
+    ) -> pa.Table:
+        """Return the table of the file with the columns that its folders name."""
+        for name, values in folder_columns.items():
             value: str | int | None = dict(self.keys)[name]
             if value is not None and pa.types.is_integer(values.type):
                 value = int(value)
@@ -404,9 +417,11 @@ class Member:
             table = table.append_column(name, pa.repeat(scalar, len(table)))
         return table
 
-    def _no_rows(self, columns: Sequence[Wanted], told: dict[str, pa.Array]) -> pa.Table:
+    def _no_rows(self, columns: Sequence[Wanted], folder_columns: dict[str, pa.Array]) -> pa.Table:
         if self.kind == "CSV":
-            return csv_files.no_rows([column for column in columns if column.name not in told])
+            return csv_files.no_rows(
+                [column for column in columns if column.name not in folder_columns]
+            )
         return self._schema().empty_table()
 
     def _schema(self) -> pa.Schema:
@@ -425,7 +440,7 @@ class Member:
         self, columns: Sequence[Wanted], rows: int, *, alone: bool
     ) -> Iterator[pa.Table]:
         names = [column.name for column in columns]
-        if self.kind == "CSV" and not columns:  # folders tell all that is asked for
+        if self.kind == "CSV" and not columns:  # folders name all columns that are asked for
             for first in range(0, number := self._count(), rows):
                 yield pa.table({"": pa.nulls(min(rows, number - first))})
         elif self.kind == "CSV":
@@ -450,8 +465,8 @@ class Member:
         return iter(opened)
 
     def _arrow(self, names: Sequence[str] | None = None) -> Any:
-        """An Arrow file or, where it is none, an Arrow stream, of which some columns are read, or
-        without them all.
+        """Return an Arrow file or, where it is none, an Arrow stream, of which some columns are
+        read, or without them all.
 
         It is mapped where nothing is read but sizes: what is read of a mapped file stays in memory.
         """
@@ -469,18 +484,18 @@ class Member:
 
 
 def members_of(path: str | PathLike[str]) -> list[Member]:
-    """The files of a table, in the order of their names."""
+    """Return the files of a table, in the order of their names."""
     path = Path(path)
     if _is(path, Path.is_dir):
         inside = sorted(file for file in path.rglob("*") if _is_visible(file.relative_to(path)))
         members = [_member(file, path) for file in inside if _kind(file) and file.is_file()]
-        return _alike(members, f"the folder {str(path)!r}")
+        return _require_uniform(members, f"the folder {str(path)!r}")
     there = _is(path, Path.is_file)
     if not there and has_magic(str(path)):
         matching = sorted(map(Path, glob(str(path), recursive=True)))
         root = Path(path.anchor)
         members = [_member(file, root) for file in matching if file.is_file() and _kind(file)]
-        return _alike(members, f"the pattern {str(path)!r}")
+        return _require_uniform(members, f"the pattern {str(path)!r}")
     if not _kind(path):
         raise _refusal(path.name)
     if not there:
@@ -488,10 +503,10 @@ def members_of(path: str | PathLike[str]) -> list[Member]:
     return [Member(path, _kind(path))]
 
 
-def _is(path: Path, what: Callable[[Path], bool]) -> bool:
+def _is(path: Path, test: Callable[[Path], bool]) -> bool:
     """Whether there is something of a kind at a path; not where no path can be like it."""
     try:
-        return what(path)
+        return test(path)
     except (OSError, ValueError):
         return False
 
@@ -514,8 +529,8 @@ def _member(file: Path, root: Path) -> Member:
     return Member(file, _kind(file), tuple(keys))
 
 
-def _alike(members: list[Member], owner: str) -> list[Member]:
-    """Files of one kind, whose folders tell the same columns."""
+def _require_uniform(members: list[Member], owner: str) -> list[Member]:
+    """Refuse files of different kinds, or whose folders name different columns."""
     if not members:
         raise InputError(f"{owner} holds no file that is read: {', '.join(_KINDS)}")
     if len({member.kind for member in members}) > 1:
@@ -530,13 +545,13 @@ def _alike(members: list[Member], owner: str) -> list[Member]:
 
 
 def _folder_columns(members: list[Member]) -> dict[str, pa.Array]:
-    """The columns that folders tell, one value per file: integers if all are, else texts."""
+    """Return the columns that folders name, one value per file: integers if all are, else texts."""
     columns = {}
     for j, (key, _) in enumerate(members[0].keys):
         values = [member.keys[j][1] for member in members]
         if all(value is None or _is_integer(value) for value in values):
-            whole = [None if value is None else int(value) for value in values]
-            columns[key] = pa.array(whole, pa.int64())
+            integers = [None if value is None else int(value) for value in values]
+            columns[key] = pa.array(integers, pa.int64())
         else:
             columns[key] = pa.array(values)
     return columns
@@ -547,8 +562,8 @@ def _is_integer(text: str) -> bool:
 
 
 def _by_commas(file: str, names: list[str]) -> list[str]:
-    """The names in the first line of a CSV file, refused if another sign than the comma separates
-    them.
+    """Return the names in the first line of a CSV file, refused if another sign than the comma
+    separates them.
 
     Such a file may also have commas for decimal points, and what a comma means must not be guessed
     from cells.
@@ -565,7 +580,7 @@ def _by_commas(file: str, names: list[str]) -> list[str]:
 
 
 def _refusal(file: str) -> InputError:
-    """The error for a table whose name does not end as that of a readable file."""
+    """Return the error for a table whose name does not end as that of a readable file."""
     for end, (kind, remedy) in _OTHERS.items():
         if file.lower().endswith(end):
             advice = remedy.format(file=file, stem=file[: -len(end)])

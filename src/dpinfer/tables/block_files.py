@@ -1,4 +1,4 @@
-"""Blocks of a partition in a file of a worker: whole or not there, and read in every pass.
+"""Blocks of a partition in a file of a worker: complete or not there, and read in every pass.
 
 A file belongs to one fit, whose name its own begins with, and to one attempt to write one
 partition: the rest of its name is drawn.  So no file is ever written twice, and whoever knows its
@@ -26,7 +26,7 @@ from dpinfer.numerics.arrays import Array
 _PREFIX = "dpinfer-"
 _UNFINISHED = ".part"
 _ENDED = ".ended"
-_NUMBERS = 5  # of a block in the layout: rows, columns, and the lengths of three arrays that may be missing
+_NUMBERS = 5  # integers of a block in the layout: rows, columns, and the lengths of three arrays that may be missing
 
 
 class GoneError(Exception):
@@ -35,24 +35,25 @@ class GoneError(Exception):
 
 @dataclass(frozen=True)
 class BlockFile:
-    """Where blocks were written, and which: five whole numbers for each."""
+    """The path of a file of blocks, and its layout: five integers for each block."""
 
     path: str
     layout: bytes
 
     @property
     def blocks(self) -> npt.NDArray[np.int64]:
-        """One line per block."""
+        """The layout, one row per block."""
         return np.frombuffer(self.layout, np.int64).reshape(-1, _NUMBERS)
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         rows, columns, *others = self.blocks.T
         return 8 * int((rows * (columns + 1)).sum() + sum(number.sum() for number in others))
 
     def read(self) -> Iterator[Block]:
-        """The blocks, one after the other; `GoneError` where the file is not here, or not all of it.
+        """Yield the blocks, one after the other; `GoneError` where the file is not here, or not all
+        of it.
 
         Guarantee [a_file_is_whole]: blocks come from a file that was written to its end and is as
         long as it was then, or the error comes.
@@ -86,13 +87,14 @@ def _next(file: Any, number: int, dtype: npt.DTypeLike = np.float64) -> Any:
 
 
 def new_fit() -> str:
-    """A name for the files of one fit."""
+    """Return a name for the files of one fit."""
     return secrets.token_hex(16)
 
 
 def write(folder: str, fit: str, blocks: Iterable[Block]) -> BlockFile | None:
-    """The blocks in a file, which has its name when it is whole; None where the fit has ended, where
-    the folder cannot be written to, or where the disk has no room: as much must be left as is taken.
+    """Write the blocks to a file, which gets its name when it is complete; None where the fit has
+    ended, where the folder cannot be written to, or where the disk has no room: as much must be
+    left as is taken.
     """
     path = os.path.join(folder, f"{_PREFIX}{fit}-{secrets.token_hex(16)}")
     unfinished = path + _UNFINISHED
@@ -119,7 +121,7 @@ def write(folder: str, fit: str, blocks: Iterable[Block]) -> BlockFile | None:
 
 
 def _written(file: Any, blocks: Iterable[Block], room: int) -> bytes | None:
-    """The layout of blocks that were written; None where they take more room than there is."""
+    """Return the layout of blocks that were written; None where they take more room than there is."""
     layout: list[tuple[int, ...]] = []
     for block in blocks:
         arrays = _arrays(block)
@@ -138,13 +140,13 @@ def _ended(folder: str, fit: str) -> bool:
 
 
 def _arrays(block: Block) -> list[npt.NDArray[Any]]:
-    """All numbers of a block."""
+    """Return all arrays of a block."""
     starts = np.empty(0, np.intp) if block.starts is None else block.starts
     return [block.rows, block.labels, _counts(block.weights), _counts(block.shares), starts]
 
 
 def _counts(numbers: Array | float) -> Array:
-    """Nothing stands for 1, what rows count where no array says it."""
+    """Return the weights as an array, which is empty where all are 1."""
     if isinstance(numbers, float):
         assert numbers == 1.0
         return np.empty(0)
@@ -152,8 +154,9 @@ def _counts(numbers: Array | float) -> Array:
 
 
 def remove(folders: Iterable[str], fit: str) -> list[str]:
-    """All files of a fit in some folders, whole or not, and their names.  No other will come: whoever
-    writes one finds that the fit has ended, or that the file has no name any more.
+    """Remove all files of a fit in some folders, finished or not, and return their names.  No other
+    will come: whoever writes one finds that the fit has ended, or that the file has no name any
+    more.
     """
     removed = []
     for folder in folders:

@@ -19,7 +19,7 @@ from dpinfer.errors import InputError
 from dpinfer.mechanisms.sums import Block, OfBlock, Sum
 from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
-from dpinfer.rows.source import Source, gathered_bytes, most_records
+from dpinfer.rows.source import Source, gathered_bytes, require_record_limit
 from dpinfer.schema.columns import Wanted
 from dpinfer.tables.memory import InMemory, Reader, not_here
 
@@ -34,52 +34,56 @@ class ClusterTable(ABC):
 
     @abstractmethod
     def empty(self, columns: Sequence[Wanted] | None) -> Any:
-        """A table in memory with these columns, by default all, and no row: no task runs for it."""
+        """Return a table in memory with these columns, by default all, and no row: no task runs for
+        it.
+        """
 
     @abstractmethod
     def count(self, columns: Sequence[Wanted], /) -> int:
-        """The number of rows."""
+        """Return the number of rows."""
 
     @abstractmethod
     def count_units(self, ids: str, /) -> int:
-        """The number of units, by the column of their ids."""
+        """Return the number of units, by the column of their ids."""
 
     @abstractmethod
     def source(self, reader: Reader, n: int, /) -> Source:
-        """The rows, of n records or units."""
+        """Return the rows, of n records or units."""
 
     def types(self) -> list[tuple[str, str]]:
-        """Names of the columns, and what their types say."""
+        """Return the names of the columns, and what their types say."""
         return InMemory(self.empty(None)).types()
 
     def blank(self, columns: Sequence[Wanted], /) -> nw.DataFrame[Any]:
-        """The columns without rows."""
+        """Return the columns without rows."""
         return InMemory(self.empty(columns)).blank(columns)
 
     def opened(self, columns: Sequence[Wanted], /) -> NoReturn:  # noqa: ARG002
-        """Refused."""
+        """Refuse: the table is not in this process."""
         self.require_local()
 
     def require_local(self) -> NoReturn:
-        """Refused."""
+        """Refuse: the table is not in this process."""
         raise not_here(self.native, ": collect it")
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What is told of an error on a worker: the name of its type."""
+    """The name of the type of an error on a worker, which is all that leaves it."""
 
     name: str
 
 
 @dataclass(frozen=True, repr=False)
 class Encode:
-    """From the tables of a partition to its blocks; public, so that it may travel."""
+    """The encoding of the tables of a partition as blocks; public, so that it may travel."""
 
     reader: Reader
 
     def __call__(self, tables: Iterable[Any]) -> Iterator[Block]:
-        """One after the other: beside a table, which is there, a few blocks are in memory."""
+        """Yield the blocks one after the other: beside a table, which is there, a few blocks are in
+        memory.
+        """
         for table in tables:
             for block in self.reader.blocks(table):
                 yield unplaced(block)
@@ -92,19 +96,19 @@ class Kept:
         self.blocks = tuple(blocks)
 
     def __sizeof__(self) -> int:
-        """What the arrays take: by this an engine knows what to move to its disk."""
+        """Return the bytes that the arrays take: by this an engine knows what to move to its disk."""
         return sum(map(block_bytes, self.blocks))
 
 
 def block_bytes(block: Block) -> int:
-    """What the arrays of a block take."""
+    """Return the bytes that the arrays of a block take."""
     arrays = (block.rows, block.labels, block.weights, block.shares, block.starts)
     return sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
 
 @dataclass(frozen=True, repr=False)
 class Task:
-    """What a worker does with the blocks of a partition in a pass; ``among`` is the number of rows
+    """The task of a worker: to sum over the blocks of a partition; ``among`` is the number of rows
     of all partitions, at most.
     """
 
@@ -112,38 +116,36 @@ class Task:
     among: float = np.inf
 
     def __call__(self, blocks: Iterable[Block]) -> Sum | Fault:
-        """The sum over them; there must be one."""
+        """Return the sum over them; there must be one."""
         return mute(
             lambda: Sum.of(self.of_block(replace(block, among=self.among)) for block in blocks)
         )
 
 
 @dataclass(frozen=True, repr=False)
-class Counted:
-    """What ``of_block`` finds in a block, as one flat array, and behind it the number of rows."""
+class SumAndCount:
+    """A sum over blocks as one flat array, followed by the number of rows."""
 
     of_block: OfBlock
 
     def __call__(self, block: Block) -> Array:
-        """Of one block."""
+        """Return the part of one block."""
         return np.append(self.of_block(block), float(len(block)))
 
 
 def unplaced(block: Block) -> Block:
-    """A block whose rows have no place that they keep: where an engine puts one may depend on the
-    others.
-    """
+    """Return a block whose rows have no fixed position: where an engine puts one may depend on the others."""
     return replace(block, fixed=False)
 
 
 def mute(act: Callable[[], T]) -> T | Fault:
-    """What ``act`` finds on a worker.
+    """Return the result of ``act`` on a worker, or the fault that it ended in.
 
     Guarantee [workers_tell_no_value]: no error leaves a worker: what comes back of one is the name
     of its type.
     """
     try:
-        # a warning would tell of a value
+        # a warning would reveal a value
         with workers.one_thread(), workers.steady_heap(), np.errstate(all="ignore"):
             return act()
     except Exception as error:  # its text, and the frames that it went through, may hold values
@@ -151,8 +153,8 @@ def mute(act: Callable[[], T]) -> T | Fault:
 
 
 def answered(ask: Callable[[], T]) -> T:
-    """What an engine answers.  Its errors quote those of a table's own tasks: nothing but their
-    type is told.
+    """Return the answer of an engine.  Its errors quote those of a table's own tasks, so only their
+    type is passed on.
 
     Where Ctrl-C cuts off what an engine is sending, its own tidying up may fail in turn: the
     interrupt is what is raised.
@@ -179,16 +181,16 @@ def _by_an_interrupt(error: BaseException | None) -> bool:
 
 
 def refusal(fault: Fault) -> InputError:
-    """The one error of a pass over a cluster."""
+    """Return the one error of a pass over a cluster."""
     return InputError(
-        f"the cluster could not read or sum its rows ({fault.name}; the rest is not told, as it may quote a value): "
+        f"the cluster could not read or sum its rows ({fault.name}; the message is withheld, as it may quote a value): "
         "check that each worker has this version of dpinfer, that each partition has the types of the whole table, "
         "and that the rows can be counted"
     )
 
 
 def added(parts: Iterable[T | Fault], plus: Callable[[T, T], T], first: T) -> T:
-    """All parts in their order; a fault among them is the error of the pass."""
+    """Add all parts in their order; a fault among them is the error of the pass."""
 
     def both(one: T, other: T | Fault) -> T:
         if isinstance(other, Fault):
@@ -222,26 +224,26 @@ class Partitions(ABC):
         return self.encode.reader.encoder.width
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over partitions, in their order, with compensation; refused where there are more
-        rows than sums are proved for, or others than in the first pass: an engine makes anew what a
-        worker had that died, and a table may have changed meanwhile.
+        """Return the sum over partitions, in their order, with compensation; refused where there
+        are more rows than sums are proved for, or others than in the first pass: an engine makes
+        anew what a worker had that died, and a table may have changed meanwhile.
         """
         # What public facts make fail fails here, on no rows.
         blank = [of_block(block) for block in self.encode([self._blank])]
-        counted = Counted(of_block)
+        counted = SumAndCount(of_block)
         nothing = Sum.of(np.append(part, 0.0) for part in blank)
         watched = workers.Progress()
         watched.update(0.0)
         parts = answered(lambda: self.sums(Task(counted, self._rows)))
         watched.update(1.0)
-        found = added(parts, Sum.plus, nothing).value
-        rows = int(found[-1])
-        most_records(rows, self.encode.reader.encoder.unit.largest)
+        total = added(parts, Sum.plus, nothing).value
+        rows = int(total[-1])
+        require_record_limit(rows, self.encode.reader.encoder.unit.largest)
         if self._counted not in (None, rows):
             raise refusal(Fault("Rows"))
         self._counted = rows
         self._rows = float(rows)
-        return np.asarray(found[:-1].reshape(np.shape(blank[0])))
+        return np.asarray(total[:-1].reshape(np.shape(blank[0])))
 
     def fits(self, rows: Callable[[], int], machines: Callable[[], int], limit: float) -> bool:
         """Whether the encoded rows may be kept, if each of the workers may keep ``limit`` bytes; they
@@ -251,7 +253,8 @@ class Partitions(ABC):
 
     @abstractmethod
     def sums(self, task: Task) -> list[Sum | Fault]:
-        """What the task finds in the partitions, in their order; some may be added already.
+        """Return the sums of the task over the partitions, in their order; some may be added
+        already.
 
         The first call encodes the rows, which are kept from then on.
         """

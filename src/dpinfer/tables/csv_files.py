@@ -37,14 +37,14 @@ MARK = b"\xef\xbb\xbf"
 """The byte order mark that some programs write before UTF-8."""
 
 NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
-"""What a cell must be to count as a number; there is one way to read it, so that none takes long."""
+"""The pattern of a cell that counts as a number; there is one way to read it, so that none takes long."""
 
 _BLOCK = 2**23  # bytes read at once, at most LONGEST
 _PIECE = 2**20  # bytes that one thread of Arrow's reader takes at once
 _FEW = 2**14  # bytes of a block with a broken line that is read line by line
 _LF, _COMMA, _QUOTE = b'\n,"'
 _CELL = re.compile(rb'"([^"]*(?:""[^"]*)*)"|([^",]*)')
-_BEFORE, _AFTER = b',\n"', b',\n"\r'  # what may stand beside a quote that opens or closes
+_BEFORE, _AFTER = b',\n"', b',\n"\r'  # bytes that may stand beside a quote that opens or closes
 _TRUE = ["true", "1", "1.0"]
 _FALSE = ["false", "0", "0.0"]
 
@@ -53,77 +53,79 @@ class Readable(Protocol):
     """A file of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, none at the end."""
+        """Return at most ``size`` bytes, none at the end."""
         ...
 
     def readline(self, size: int, /) -> bytes:
-        """At most ``size`` bytes, up to the next LF."""
+        """Return at most ``size`` bytes, up to the next LF."""
         ...
 
 
 def column_names(path: Path) -> list[str]:
-    """The names in the first line."""
+    """Return the names in the first line."""
     with _bytes(path) as file:
         return _records(file)[0]
 
 
 def count(path: Path) -> int:
-    """The number of rows."""
+    """Return the number of rows."""
     with _bytes(path) as file:
-        return sum(_count_lines(block) for block in _records(file)[1])
+        return sum(_count_records(block) for block in _records(file)[1])
 
 
 def tables(path: Path, columns: Sequence[Wanted]) -> Iterator[pa.Table]:
-    """The rows in order, with the given columns."""
+    """Yield the rows in order, with the given columns."""
     with _bytes(path) as file, ThreadPoolExecutor(1) as pool:
         header, blocks = _records(file)
-        places = {header.index(column.name): column for column in columns}
+        positions = {header.index(column.name): column for column in columns}
         for block, is_plain in _judged(blocks, pool):
-            yield from _tables(block, is_plain, len(header), places)
+            yield from _tables(block, is_plain, len(header), positions)
 
 
 def no_rows(columns: Sequence[Wanted]) -> pa.Table:
-    """A table without rows, of the types that the schema says."""
+    """Return a table without rows, of the types that the schema says."""
     nothing = pa.chunked_array([pa.array([], pa.string())])
     return pa.table({column.name: _typed(nothing, column) for column in columns})
 
 
 def first_rows(path: Path, number: int) -> list[list[bytes]]:
-    """The cells of the first lines after the header, at most ``number`` and broken ones left out."""
+    """Return the cells of the first lines after the header, at most ``number`` and broken ones left
+    out.
+    """
     with _bytes(path) as file:
         header, blocks = _records(file)
-        lines = next(blocks, b"").split(b"\n")[:-1]
-    rows = [row(line, len(header)) for line in lines[:number]]
+        records = next(blocks, b"").split(b"\n")[:-1]
+    rows = [row(record, len(header)) for record in records[:number]]
     return [cells for cells in rows if cells is not None]
 
 
-def row(line: bytes, width: int) -> list[bytes] | None:
-    """The cells of one record without its LF; None if it is broken.  This is the rule."""
-    line = line.removesuffix(b"\r")
-    if not line or b"\0" in line or b"\r" in line or not _is_text(line):
+def row(record: bytes, width: int) -> list[bytes] | None:
+    """Return the cells of one record without its LF; None if it is broken.  This is the rule."""
+    record = record.removesuffix(b"\r")
+    if not record or b"\0" in record or b"\r" in record or not _is_text(record):
         return None
-    cells = split(line)
+    cells = split(record)
     if cells is None or len(cells) != width:
         return None
     return cells
 
 
-def split(line: bytes) -> list[bytes] | None:
-    """The cells of one line without its end; None if a quote stands where none may stand.
+def split(record: bytes) -> list[bytes] | None:
+    """Return the cells of one record without its end; None if a quote stands where none may stand.
 
     A cell is free of quotes, or stands between two of them, with those inside doubled.
     """
-    if b'"' not in line:
-        return line.split(b",")
+    if b'"' not in record:
+        return record.split(b",")
     cells = []
     at = 0
-    while match := _CELL.match(line, at):
+    while match := _CELL.match(record, at):
         quoted, bare = match.groups()
         cells.append(bare if quoted is None else quoted.replace(b'""', b'"'))
         at = match.end()
-        if at == len(line):
+        if at == len(record):
             return cells
-        if line[at] != _COMMA:
+        if record[at] != _COMMA:
             return None
         at += 1
     raise AssertionError("a cell may be empty")
@@ -147,7 +149,7 @@ def _bytes(path: Path) -> gzip.GzipFile | BinaryIO:
 
 
 def _records(file: Readable) -> tuple[list[str], Iterator[bytes]]:
-    """The names of the columns, and blocks of the lines that follow them."""
+    """Return the names of the columns, and blocks of the lines that follow them."""
     blocks = _blocks(file)
     first, _, rest = next(blocks, BROKEN).partition(b"\n")  # an empty file has no header
     header = _names(first)
@@ -157,7 +159,7 @@ def _records(file: Readable) -> tuple[list[str], Iterator[bytes]]:
 
 
 def _names(line: bytes) -> list[str]:
-    """The cells of the first line without blanks around them, what is not UTF-8 escaped."""
+    """Return the cells of the first line without blanks around them, what is not UTF-8 escaped."""
     line = line.removeprefix(MARK).removesuffix(b"\r")
     cells = None
     if b"\0" not in line and b"\r" not in line:
@@ -168,8 +170,8 @@ def _names(line: bytes) -> list[str]:
 
 
 def _blocks(file: Readable) -> Iterator[bytes]:
-    """The whole file in pieces of whole lines, each line with its LF; the last line may lack it in
-    the file.
+    """Yield the whole file in pieces of whole lines, each line with its LF; the last line may lack
+    it in the file.
 
     A line of more than `LONGEST` bytes comes as one broken line: it is counted, and takes no
     memory.
@@ -188,7 +190,9 @@ def _blocks(file: Readable) -> Iterator[bytes]:
 
 
 def _judged(blocks: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[tuple[bytes, bool]]:
-    """The blocks, and whether each is plain: the next one is read and judged while one is parsed."""
+    """Yield the blocks, and whether each is plain: the next one is read and judged while one is
+    parsed.
+    """
 
     def judge() -> tuple[bytes, bool]:
         block = next(blocks, b"")
@@ -200,7 +204,7 @@ def _judged(blocks: Iterator[bytes], pool: ThreadPoolExecutor) -> Iterator[tuple
         yield judged
 
 
-def _count_lines(block: bytes) -> int:
+def _count_records(block: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(block, np.uint8) == _LF))
 
 
@@ -231,38 +235,39 @@ def _well_quoted(data: npt.NDArray[np.uint8]) -> bool:
 
 
 def _tables(
-    block: bytes, is_plain: bool, width: int, places: dict[int, Wanted]
+    block: bytes, is_plain: bool, width: int, positions: dict[int, Wanted]
 ) -> Iterator[pa.Table]:
-    """One row per line, with the given columns out of ``width``; missing values in broken lines.
+    """Yield one row per line, with the given columns out of ``width``; missing values in broken
+    lines.
 
     A block with a broken line is halved again and again, so that all lines but the few around it
     are still read at once.
     """
     cells = None
     if is_plain:
-        cells = _by_arrow(block, width, places)
+        cells = _by_arrow(block, width, positions)
     if cells is None:
         middle = block.find(b"\n", len(block) // 2) + 1
         if len(block) > _FEW and middle < len(block):
             for half in (block[:middle], block[middle:]):
-                yield from _tables(half, plain(half), width, places)
+                yield from _tables(half, plain(half), width, positions)
             return
-        cells = _line_by_line(block, width, places)
-    yield pa.table({column.name: _typed(cells[at], column) for at, column in places.items()})
+        cells = _record_by_record(block, width, positions)
+    yield pa.table({column.name: _typed(cells[at], column) for at, column in positions.items()})
 
 
 def _by_arrow(
-    block: bytes, width: int, places: dict[int, Wanted]
+    block: bytes, width: int, positions: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray] | None:
-    """What Arrow's reader finds in the columns of a block: numbers where all cells fit, else texts;
+    """Return the columns of a block by Arrow's reader: numbers where all cells fit, else texts;
     None unless it is one row per line.
 
-    The names of the columns are their places, as the header may hold a name twice.  The reader
-    skips blank lines, so that their number tells of them.
+    The names of the columns are their positions, as the header may hold a name twice.  The reader
+    skips blank lines, which shows in the number of rows.
     """
-    texts = {str(at): pa.string() for at in places}
+    texts = {str(at): pa.string() for at in positions}
     types = dict(texts)
-    for at, column in places.items():
+    for at, column in positions.items():
         if _is_numeric(column):
             types[str(at)] = pa.float64()
     if block.startswith(MARK):
@@ -280,8 +285,8 @@ def _by_arrow(
             )
         except pa.ArrowException:
             continue
-        if len(table) == _count_lines(block) and all(map(_is_finite, table.columns)):
-            return {at: table[str(at)] for at in places}
+        if len(table) == _count_records(block) and all(map(_is_finite, table.columns)):
+            return {at: table[str(at)] for at in positions}
     return None
 
 
@@ -290,25 +295,25 @@ def _is_finite(cells: pa.ChunkedArray) -> bool:
     return cells.type != pa.float64() or pc.all(pc.is_finite(cells)).as_py() is not False
 
 
-def _line_by_line(
-    block: bytes, width: int, places: dict[int, Wanted]
+def _record_by_record(
+    block: bytes, width: int, positions: dict[int, Wanted]
 ) -> dict[int, pa.ChunkedArray]:
-    """The texts of columns by the rule; null in a line that is broken."""
-    missing: list[bytes | None] = [None] * len(places)
+    """Return the texts of columns by the rule; null in a line that is broken."""
+    missing: list[bytes | None] = [None] * len(positions)
     rows = []
-    for line in block.split(b"\n")[:-1]:
-        cells = row(line, width)
-        rows.append(missing if cells is None else [cells[at] for at in places])
+    for record in block.split(b"\n")[:-1]:
+        cells = row(record, width)
+        rows.append(missing if cells is None else [cells[at] for at in positions])
     columns = zip(*rows, strict=True)
     return {
         at: pa.chunked_array([pa.array(column, pa.string())])
-        for at, column in zip(places, columns, strict=True)
+        for at, column in zip(positions, columns, strict=True)
     }
 
 
 def _typed(cells: pa.ChunkedArray, column: Wanted) -> pa.ChunkedArray:
-    """Text, which dates are too, booleans or numbers, as the schema says; null where a cell is none of them.  No id has
-    blanks around it.
+    """Return text, which dates are too, booleans or numbers, as the schema says; null where a cell
+    is none of them.  No id has blanks around it.
     """
     if isinstance(column, Ids):
         return pc.utf8_trim_whitespace(cells)

@@ -21,7 +21,8 @@ from dpinfer.schema.dates import day_of_text
 from dpinfer.schema.terms import ModelTerms, Response, explained, of_column
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
-from dpinfer.tables.cells import match, objects
+from dpinfer.tables.cells import objects
+from dpinfer.tables.levels import match
 from dpinfer.tables.memory import identities_of, read_labels, read_terms, values_of
 from dpinfer.tables.table import table_of
 
@@ -38,9 +39,11 @@ _INTEGER = r"[+-]?[0-9]{1,18}"
 
 
 @dataclass(frozen=True)
-class Counted:
-    """How many cells of a column are what; ``near`` of those that are no level differ from one in
-    case and white space alone.
+class CellCounts:
+    """Counts of the cells of a column that do not fit.
+
+    ``missing`` cells are empty and ``unread`` ones are not of the column's type; ``near`` of these
+    differ from a level in case and white space alone.  ``below`` and ``above`` lie beyond the bounds.
     """
 
     name: str
@@ -59,7 +62,7 @@ class Peek:
     rows: int
     usable: int
     broken: int
-    columns: tuple[Counted, ...]
+    columns: tuple[CellCounts, ...]
 
 
 def peek(native: Any, columns: Sequence[Wanted]) -> Peek:
@@ -81,7 +84,7 @@ def peek(native: Any, columns: Sequence[Wanted]) -> Peek:
 
 
 def _fits(table: nw.DataFrame[Any], column: Wanted) -> Flags:
-    """Which cells a fit can encode, without a substitute."""
+    """Return which cells a fit can encode, without a substitute."""
     if isinstance(column, Ids):
         return np.asarray(identities_of(table, column.name) >= 0)
     if isinstance(column, Outcome):
@@ -96,7 +99,7 @@ def _fits(table: nw.DataFrame[Any], column: Wanted) -> Flags:
 
 def _count(
     table: nw.DataFrame[Any], written: nw.DataFrame[Any], column: Wanted, fits: Flags
-) -> Counted:
+) -> CellCounts:
     cells = written.get_column(column.name).to_list()
     missing = np.array([_is_nothing(cell) for cell in cells], dtype=bool) & ~fits
     unread = ~fits & ~missing
@@ -109,7 +112,7 @@ def _count(
         values = values_of(table, column)[fits]
         below = int((values < column.low).sum())
         above = int((values > column.high).sum())
-    return Counted(column.name, int(missing.sum()), int(unread.sum()), below, above, near)
+    return CellCounts(column.name, int(missing.sum()), int(unread.sum()), below, above, near)
 
 
 def _is_nothing(cell: Any) -> bool:
@@ -124,8 +127,8 @@ def _is_nothing(cell: Any) -> bool:
 
 
 def typed(path: str | PathLike[str]) -> pa.Table:
-    """The columns of a CSV file without rows, with types guessed from its first records; other
-    files as they are.
+    """Return the columns of a CSV file without rows, with types guessed from its first records;
+    other files as they are.
     """
     files = Files(path)
     names = [name for name, _ in files.types()]
@@ -138,7 +141,9 @@ def typed(path: str | PathLike[str]) -> pa.Table:
 
 
 def _guess(cells: list[str]) -> str:
-    """The Arrow type that all cells with something in them fit; of no cell, one that says nothing."""
+    """Return the Arrow type that all cells with something in them fit; of no cell, one that says
+    nothing.
+    """
     filled = {cell for cell in cells if cell.lower() not in _WORDS_FOR_NOTHING}
     if not filled:
         return "null"

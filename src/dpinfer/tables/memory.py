@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 from narwhals import dependencies as libraries
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError
 from dpinfer.mechanisms.histograms import LevelCounts
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.rows import workers
 from dpinfer.rows.encoded import ColumnEncoding, Encoded, Encoder, Encoding, Raw, in_memory
-from dpinfer.rows.source import Blocks, Rows, cuts, most_records
+from dpinfer.rows.source import Blocks, Rows, cuts, require_record_limit
 from dpinfer.rows.summaries import ColumnSource, ColumnTask, ColumnValues
 from dpinfer.schema.columns import (
     Category,
@@ -37,34 +37,24 @@ from dpinfer.schema.columns import (
 from dpinfer.schema.dates import day_of_text
 from dpinfer.schema.terms import Expression, ModelTerms, Part, ReadCodes, ReadNumbers, Response
 from dpinfer.schema.unit import Unit
-from dpinfer.tables.cells import (
-    Cells,
-    Codes,
-    cells_of,
-    kind_of,
-    match,
-    numbers,
-    tally,
-    to_days,
-    to_ids,
-    to_numbers,
-    to_places,
-    type_of,
-)
+from dpinfer.tables.cells import Cells, Codes, cells_of, kind_of, numbers, to_numbers, type_of
+from dpinfer.tables.days import to_days
+from dpinfer.tables.ids import to_ids
+from dpinfer.tables.levels import match, tally, to_level_codes
 
 _TYPES_OF_LEVELS = {
     str: ("Null", "String", "Categorical", "Enum"),
     int: ("Null", "Int", "UInt", "Float"),
     bool: ("Null", "Boolean"),
 }
-"""How the names of the types of columns begin that may hold levels of each kind."""
+"""Prefixes of the types of columns that may hold levels of each kind."""
 _KINDS_OF_LEVELS = {str: "OUT", int: "Oiuf", bool: "Ob"}
 """The same of arrays, by numpy's letters."""
 
 
 LONG = 2**18
-"""Rows of a table or of a file from which on a column is worth a lane of its own: below, to look it up
-takes longer than to work on it.
+"""Rows from which on each column is a task of its own: below, to look a column up takes longer than to
+summarise it.
 """
 
 Pieces = Callable[[Sequence[Wanted], int], Iterator[Any]]
@@ -72,29 +62,31 @@ Pieces = Callable[[Sequence[Wanted], int], Iterator[Any]]
 
 
 class Reader(ABC):
-    """From some rows of a table to records; public, so that it may travel."""
+    """A reader of records from some rows of a table; public, so that it may travel."""
 
     @property
     @abstractmethod
     def encoder(self) -> Encoder:
-        """What becomes of the records."""
+        """The encoder of the records."""
 
     @property
     @abstractmethod
     def columns(self) -> list[Wanted]:
-        """What is read of a table."""
+        """The columns that are read of a table."""
 
     @abstractmethod
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """The columns of a record and its label, before they are encoded: what the encoder takes."""
+        """Return the columns of a record and its label, before they are encoded: what the encoder
+        takes.
+        """
 
     @property
     def names(self) -> list[str]:
-        """Of the columns, each once."""
+        """The names of the columns, each once."""
         return names_of(self.columns)
 
     def raw(self, native: Any) -> Raw:
-        """The records of some rows in memory; with ids of all rows of each unit."""
+        """Return the records of some rows in memory; with ids of all rows of each unit."""
         table = nw.from_native(native, eager_only=True)
         unit = self.encoder.unit
         values, labels = self.values(table)
@@ -124,7 +116,7 @@ class Reader(ABC):
             yield partial(self.raw, piece)
 
     def blocks(self, native: Any) -> Iterator[Block]:
-        """Some rows in memory, encoded: at least one block; with ids all rows of each unit."""
+        """Yield some rows in memory, encoded: at least one block; with ids all rows of each unit."""
         for piece in InMemory(native).source(self).pieces():
             for block in piece.blocks():
                 yield from block.apart()
@@ -140,16 +132,16 @@ class FormulaReader(Reader):
 
     @property
     def encoder(self) -> Encoding:
-        """To bounded rows."""
+        """The encoder to bounded rows."""
         return self.encoding
 
     @property
     def columns(self) -> list[Wanted]:
-        """What is read of a table."""
+        """The columns that are read of a table."""
         return [*self.response.columns, *self.terms.columns, *self.encoding.unit.columns]
 
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """The columns of the design, and the outcome by its public scale."""
+        """Return the columns of the design, and the outcome by its public scale."""
         labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
         return read_terms(table, self.terms, clipped=False), labels
 
@@ -158,7 +150,7 @@ class FormulaReader(Reader):
 class ColumnReader(Reader):
     """Columns one by one, as they are described, and the group of each record.
 
-    Levels are read as places among them, and a number is clipped to its bounds; NaN stands for what
+    Levels are read as their codes, and a number is clipped to its bounds; NaN stands for what
     is neither.
     """
 
@@ -168,23 +160,23 @@ class ColumnReader(Reader):
 
     @property
     def encoder(self) -> ColumnEncoding:
-        """To rows of a description."""
+        """The encoder to rows of a description."""
         return ColumnEncoding(len(self.described), self.unit)
 
     @property
     def columns(self) -> list[Wanted]:
-        """What is read of a table."""
+        """The columns that are read of a table."""
         return [*self._read_for(self.described), *self.unit.columns]
 
     def _read_for(self, parts: Sequence[Part]) -> list[Wanted]:
-        """What is read of a table for some parts and the group."""
+        """Return what is read of a table for some parts and the group."""
         if self.by is not None:
             parts = (*parts, self.by)
         return list({column.name: column for part in parts for column in part.columns}.values())
 
-    @np.errstate(all="ignore")  # a warning would tell of a value
+    @np.errstate(all="ignore")  # a warning would reveal a value
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
-        """1 and the columns, and the place of the group: NaN where there is none."""
+        """Return 1 and the columns, and the code of the group: NaN where there is none."""
         readers = _readers(table)
         rows = _tall(1 + len(self.described), len(table))
         rows[0] = 1.0
@@ -236,8 +228,8 @@ class ColumnReader(Reader):
 
 
 def _plain_numbers(part: Part, native: Any) -> Array | None:
-    """The numbers of a column of an Arrow table as they are, for who bounds them; None for all else,
-    and where numbers must be looked at, as those that may have fractions and must not.
+    """Return the numbers of a column of an Arrow table as they are, for who bounds them; None for
+    all else, and where numbers must be looked at, as those that may have fractions and must not.
     """
     column = part.column if isinstance(part, Expression) else None
     if column is None or not isinstance(native, pa.Table):
@@ -248,26 +240,26 @@ def _plain_numbers(part: Part, native: Any) -> Array | None:
     return _arrow_numbers(native, column.name) if of_kind else None
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
-def _described(part: Part, numbers: ReadNumbers, places: ReadCodes) -> Array | Codes:
-    """Places among levels, their number for anything else; or numbers within bounds, NaN for
-    anything else.
+@np.errstate(all="ignore")  # a warning would reveal a value
+def _described(part: Part, numbers: ReadNumbers, codes: ReadCodes) -> Array | Codes:
+    """Return codes of levels, the number of levels for anything else; or numbers within bounds, NaN
+    for anything else.
 
-    False and true are their own places.
+    False and true are their own codes.
     """
     if not isinstance(part, Expression):
-        return part.codes(numbers, places)
+        return part.codes(numbers, codes)
     if part.column is not None:  # is within its bounds as it is read
         return numbers(part.column)
-    return np.clip(part.values(numbers, places), part.low, part.high)
+    return np.clip(part.values(numbers, codes), part.low, part.high)
 
 
-def _as_numbers(part: Part, found: Array | Codes) -> Array:
-    """Places as numbers, NaN for anything else."""
+def _as_numbers(part: Part, values: Array | Codes) -> Array:
+    """Return codes of levels as numbers, NaN for anything else."""
     if isinstance(part, Expression):
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     of_codes = np.append(np.arange(len(part.levels), dtype=np.float64), np.nan)
-    return of_codes[found]
+    return of_codes[values]
 
 
 class InMemory:
@@ -284,30 +276,30 @@ class InMemory:
             raise not_here(native) from None
 
     def types(self) -> list[tuple[str, str]]:
-        """Names of the columns, and what their types say."""
+        """Return the names of the columns, and what their types say."""
         return [(column.name, type_word(column)) for column in self.table.iter_columns()]
 
     def blank(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:  # noqa: ARG002
-        """All columns, without rows."""
+        """Return all columns, without rows."""
         return self.table.head(0)
 
     def opened(self, columns: Sequence[Wanted]) -> nw.DataFrame[Any]:  # noqa: ARG002
-        """The table as it is."""
+        """Return the table as it is."""
         return self.table
 
     def require_local(self) -> None:
-        """It is here."""
+        """Do nothing: the table is here."""
 
     def count(self, columns: Sequence[Wanted]) -> int:  # noqa: ARG002
-        """The number of rows."""
+        """Return the number of rows."""
         return len(self.table)
 
     def count_units(self, ids: str) -> int:
-        """The number of different ids."""
+        """Return the number of different ids."""
         return int(identities_of(self.table, ids).max(initial=-1)) + 1
 
     def source(self, reader: Reader, n: int = 0) -> Blocks:  # noqa: ARG002
-        """The records; those of units are encoded once, others in every pass."""
+        """Return the records; those of units are encoded once, others in every pass."""
         if reader.encoder.unit.many:
             return in_memory(reader.raw(self.table), reader.encoder)
         tasks = None if len(self.table) >= LONG else workers.threads()
@@ -325,12 +317,12 @@ class InMemory:
 
 
 def names_of(columns: Sequence[Wanted]) -> list[str]:
-    """Of columns, each once."""
+    """Return the names of columns, each once."""
     return list(dict.fromkeys(column.name for column in columns))
 
 
 def not_here(native: Any, remedy: str = "") -> InputError:
-    """The error for what is no table in this process."""
+    """Return the error for what is no table in this process."""
     library = type(native).__module__.partition(".")[0]
     return InputError(
         "a formula needs a pandas, polars or pyarrow table, or the path of a file, not "
@@ -359,13 +351,14 @@ def rows_of(X: Any, y: Any, kind: str = "margin") -> Rows:
 
 
 def read_terms(table: nw.DataFrame[Any], terms: ModelTerms, *, clipped: bool = True) -> Array:
-    """The design's columns in original units, with values clipped to the bounds of the schema.
+    """Return the design's columns in original units, with values clipped to the bounds of the
+    schema.
 
     NaN marks a row that cannot be encoded.  Each column lies in one piece of memory.  Without
     ``clipped`` a column that is a number of the table may hold any: `Design.rows` clips it, and a
     row with an infinity counts as with a NaN.
     """
-    bounded, places = _readers(table)
+    bounded, codes = _readers(table)
     values = _tall(terms.width, len(table))
     first = 0
     for block in terms.blocks:
@@ -373,15 +366,15 @@ def read_terms(table: nw.DataFrame[Any], terms: ModelTerms, *, clipped: bool = T
         if block.as_is is not None and not clipped:
             values[first:last] = numbers_of(table, block.as_is.name)
         else:
-            values[first:last] = block.values(bounded, places).T
+            values[first:last] = block.values(bounded, codes).T
         first = last
     if terms.offset is not None:
-        values[first] = _offset(terms.offset, bounded, places)
+        values[first] = _offset(terms.offset, bounded, codes)
     return values.T
 
 
 def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadCodes]:
-    """The numbers of columns within their bounds, and places among levels; each is read once."""
+    """Return readers of numbers within their bounds and of codes of levels; each column is read once."""
     numbers_in = cache(partial(_proper, table))
 
     @cache
@@ -389,50 +382,50 @@ def _readers(table: nw.DataFrame[Any]) -> tuple[ReadNumbers, ReadCodes]:
         return _bounded(numbers_in(column), column)
 
     @cache
-    def places(column: Number | Category) -> Codes:
+    def level_codes(column: Number | Category) -> Codes:
         levels = levels_of(column)
         if isinstance(column, Number):
-            found = match(numbers_in(column), levels)
+            codes = match(numbers_in(column), levels)
         else:
-            found = _places(table, column)
+            codes = _level_codes(table, column)
         if column.missing in levels:
-            found = np.where(found == len(levels), levels.index(column.missing), found)
-        return found
+            codes = np.where(codes == len(levels), levels.index(column.missing), codes)
+        return codes
 
-    return bounded, places
+    return bounded, level_codes
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
-def _offset(offset: Expression, bounded: ReadNumbers, places: ReadCodes) -> Array:
-    """Its values; a row whose exposure is 0 or less has none, and cannot be encoded."""
-    values = offset.values(bounded, places)
+@np.errstate(all="ignore")  # a warning would reveal a value
+def _offset(offset: Expression, bounded: ReadNumbers, codes: ReadCodes) -> Array:
+    """Return the offsets; a row whose exposure is 0 or less has none, and cannot be encoded."""
+    values = offset.values(bounded, codes)
     return np.where(np.isfinite(values), values, np.nan)
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def read_labels(table: nw.DataFrame[Any], response: Response) -> Array:
-    """-1 and +1 for the two levels or answers, or a function of columns clipped to their bounds; NaN
-    for anything else.
+    """Return -1 and +1 for the two levels or answers, or a function of columns clipped to their
+    bounds; NaN for anything else.
     """
-    what = response.read_as
-    if isinstance(what, Outcome):
-        return np.array([-1.0, 1.0, np.nan])[_places(table, what)]
-    values = what.values(*_readers(table))
+    source = response.read_as
+    if isinstance(source, Outcome):
+        return np.array([-1.0, 1.0, np.nan])[_level_codes(table, source)]
+    values = source.values(*_readers(table))
     if response.levels:
         return np.asarray(2 * values - 1)
-    return np.asarray(np.clip(values, what.low, what.high))
+    return np.asarray(np.clip(values, source.low, source.high))
 
 
 def _tall(width: int, rows: int) -> Array:
-    """Columns that do not begin at the same place of a page of memory: rows are then read out of
-    them faster.
+    """Return columns that begin at different offsets in a page of memory, so that rows are read
+    from them faster.
     """
     return np.empty((width, rows // 16 * 16 + 24))[:, :rows]
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
+@np.errstate(all="ignore")  # a warning would reveal a value
 def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
-    """The values of a column, NaN where a value is not of its kind."""
+    """Return the values of a column, NaN where a value is not of its kind."""
     values = values_of(table, column)
     finite = np.isfinite(values.sum())  # then all are; to look at each takes longer
     if column.kind == "integer":
@@ -449,27 +442,27 @@ def _proper(table: nw.DataFrame[Any], column: Number) -> Array:
 
 
 def _bounded(values: Array, column: Number) -> Array:
-    """Values within the bounds of a column, or what it says of those that are missing."""
-    found = np.clip(values, column.low, column.high)
+    """Return values within the bounds of a column, with its substitute for missing ones."""
+    bounded = np.clip(values, column.low, column.high)
     if column.missing is not None:
-        found[np.isnan(found)] = column.missing
-    return found
+        bounded[np.isnan(bounded)] = column.missing
+    return bounded
 
 
 # What is learned of one column
 
 
-@np.errstate(all="ignore")  # a warning would tell of a value
-def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, whole: bool) -> Rows:
-    """The numbers of a column as labels; a row without one, or with a fraction where numbers are
-    ``whole``, is the zero row.
+@np.errstate(all="ignore")  # a warning would reveal a value
+def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, integers: bool) -> Rows:
+    """Return the numbers of a column as labels; a row without one, or with a fraction where they must
+    be ``integers``, is the zero row.
 
     What the rows of a unit count adds up to at most 1.
     """
     values = numbers_of(table, name)
-    most_records(len(values), unit.largest)
+    require_record_limit(len(values), unit.largest)
     proper = np.isfinite(values)
-    if whole:
+    if integers:
         proper &= values % 1 == 0
     rows = Rows(Block(proper[:, None].astype(np.float64), np.where(proper, values, 0.0)))
     if not unit.columns:
@@ -479,10 +472,10 @@ def column_rows(table: nw.DataFrame[Any], name: str, unit: Unit, *, whole: bool)
 
 
 def column_tally(
-    table: nw.DataFrame[Any], name: str, unit: Unit, neighbours: Neighbours
+    table: nw.DataFrame[Any], name: str, unit: Unit, adjacency: Adjacency
 ) -> LevelCounts:
-    """How many units have each level of a column."""
-    return tally(cells_of(table.get_column(name)), _ids(table, unit), neighbours)
+    """Count how many units have each level of a column."""
+    return tally(cells_of(table.get_column(name)), _ids(table, unit), adjacency)
 
 
 def _ids(table: nw.DataFrame[Any], unit: Unit) -> Codes | None:
@@ -493,8 +486,8 @@ def _ids(table: nw.DataFrame[Any], unit: Unit) -> Codes | None:
 
 
 def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
-    """Why a table's column cannot be read as the schema says, by its name and type; empty if it
-    can.
+    """Return why a table's column cannot be read as the schema says, by its name and type; empty if
+    it can.
     """
     try:
         if isinstance(column, Ids):
@@ -502,7 +495,7 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
         elif isinstance(column, Number):
             values_of(table, column)
         elif column.levels:
-            _places(table, column)
+            _level_codes(table, column)
         else:
             numbers_of(table, column.name)
     except InputError as fault:
@@ -511,7 +504,7 @@ def misfit(table: nw.DataFrame[Any], column: Wanted) -> str:
 
 
 def require(name: str, names: Sequence[str], owner: str) -> None:
-    """Exactly one column of the given name."""
+    """Refuse names that do not hold this one exactly once."""
     if name not in names:
         raise InputError(f"{owner} has no column {name!r}: {did_you_mean(name, names)}")
     if list(names).count(name) > 1:
@@ -519,7 +512,7 @@ def require(name: str, names: Sequence[str], owner: str) -> None:
 
 
 def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
-    """The numbers of a column, NaN where a cell is none; refused by its type."""
+    """Return the numbers of a column, NaN where a cell is none; refused by its type."""
     plain = _arrow_numbers(table.to_native(), name)
     if plain is not None:
         return plain
@@ -537,13 +530,13 @@ def numbers_of(table: nw.DataFrame[Any], name: str) -> Array:
 
 
 def _arrow_numbers(native: Any, name: str) -> Array | None:
-    """The numbers of a column of an Arrow table, the shortest way, as files have many of them; None
-    where another way is needed.
+    """Return the numbers of a column of an Arrow table, the shortest way, as files have many of
+    them; None where another way is needed.
     """
     if not isinstance(native, pa.Table):
         return None
-    place = native.schema.get_field_index(name)  # -1 unless there is one
-    column = None if place < 0 else native.column(place)
+    index = native.schema.get_field_index(name)  # -1 unless there is one
+    column = None if index < 0 else native.column(index)
     if column is not None and column.type == pa.float64():
         return np.asarray(column.to_numpy())  # a null is a NaN
     if column is not None and pa.types.is_integer(column.type) and not column.null_count:
@@ -552,8 +545,8 @@ def _arrow_numbers(native: Any, name: str) -> Array | None:
 
 
 def values_of(table: nw.DataFrame[Any], column: Number | Outcome) -> Array:
-    """The numbers of a column or, of dates, the days since its lower bound; NaN where a cell is
-    none.  Refused by its type.
+    """Return the numbers of a column or, of dates, the days since its lower bound; NaN where a cell
+    is none.  Refused by its type.
     """
     if not isinstance(column, Number) or column.kind != "date":
         return numbers_of(table, column.name)
@@ -568,7 +561,7 @@ def values_of(table: nw.DataFrame[Any], column: Number | Outcome) -> Array:
 
 
 def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
-    """The ids of a column as numbers, -1 for a missing one; refused by its type."""
+    """Return the ids of a column as numbers, -1 for a missing one; refused by its type."""
     cells = cells_of(_column(table, name))
     ids = to_ids(cells)
     if ids is None:
@@ -578,24 +571,23 @@ def identities_of(table: nw.DataFrame[Any], name: str) -> Codes:
     return ids
 
 
-def _places(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
-    """The place of each value among the levels; their number for anything else, missing values
-    included.
+def _level_codes(table: nw.DataFrame[Any], source: Category | Outcome) -> Codes:
+    """Return the code of each value, the number of levels for anything else, missing values included.
 
     A missing value can turn a pandas column of integers into floats, or one of booleans into
     objects: both are read.
     """
     cells = cells_of(_column(table, source.name))
     kind = type(source.levels[0])
-    places = None
+    codes = None
     if _may_hold(cells, kind):
-        places = to_places(cells, source.levels, any_spelling=bool(source.spelling))
-    if places is None:
+        codes = to_level_codes(cells, source.levels, any_spelling=bool(source.spelling))
+    if codes is None:
         raise InputError(
             f"column {source.name!r} is {kind_of(cells)}, but its levels in the schema are {kind.__name__}: convert "
             "it, or write the levels as they are in the table"
         )
-    return places
+    return codes
 
 
 def _may_hold(cells: Cells, kind: type) -> bool:
@@ -611,12 +603,14 @@ def _column(table: nw.DataFrame[Any], name: str) -> nw.Series[Any]:
 
 
 def _is_time_of_pandas(column: nw.Series[Any]) -> bool:
-    """With some time zones narwhals has no name for its type."""
+    """Whether a column holds times of pandas: with some time zones narwhals has no name for the
+    type.
+    """
     return str(getattr(column.to_native(), "dtype", "")).startswith("datetime64[")
 
 
 def type_word(column: nw.Series[Any]) -> str:  # noqa: PLR0911  (one per type)
-    """What the type of a column says: number, integer, boolean, category, date, or nothing.
+    """Return what the type of a column says: number, integer, boolean, category, date, or nothing.
 
     Of objects it says nothing, whatever narwhals finds in them: the values must not decide how a
     column is read.

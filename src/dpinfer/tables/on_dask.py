@@ -9,7 +9,6 @@ from dpinfer.errors import missing
 from dpinfer.mechanisms.sums import Sum
 from dpinfer.rows import workers
 from dpinfer.schema.columns import Wanted
-from dpinfer.tables.cells import hashes
 from dpinfer.tables.cluster import (
     ClusterTable,
     Encode,
@@ -22,6 +21,7 @@ from dpinfer.tables.cluster import (
     mute,
     refusal,
 )
+from dpinfer.tables.ids import hashes
 from dpinfer.tables.memory import InMemory, Reader
 
 try:
@@ -37,15 +37,15 @@ class Dask(ClusterTable):
     """A Dask DataFrame."""
 
     def empty(self, columns: Sequence[Wanted] | None) -> Any:  # noqa: ARG002
-        """All columns, as Dask says."""
+        """Return an empty table of all columns, as Dask says."""
         return self.native._meta
 
     def count(self, columns: Sequence[Wanted]) -> int:  # noqa: ARG002
-        """The number of rows."""
+        """Return the number of rows."""
         return answered(lambda: len(self.native))
 
     def count_units(self, ids: str) -> int:
-        """The number of units: no id is in two partitions once they are sorted."""
+        """Return the number of units: no id is in two partitions once they are sorted."""
 
         def ask() -> list[int | Fault]:
             tables = _together(self.native[[ids]], ids).to_delayed()
@@ -54,7 +54,7 @@ class Dask(ClusterTable):
         return added(answered(ask), int.__add__, 0)
 
     def source(self, reader: Reader, n: int) -> "DaskPartitions":
-        """The rows, of n records or units."""
+        """Return the rows, of n records or units."""
         return DaskPartitions(self.native, reader, n)
 
 
@@ -73,7 +73,7 @@ class DaskPartitions(Partitions):
         self._kept = False
 
     def sums(self, task: Task) -> list[Sum | Fault]:
-        """One, of all partitions."""
+        """Return one sum, of all partitions."""
         if self._parts is None:
             self._parts = self._opened()
         # The task travels once, not with every partition.
@@ -93,8 +93,8 @@ class DaskPartitions(Partitions):
         self._parts = []
 
     def _opened(self) -> list[Any]:
-        """The partitions, encoded and kept or, if there are too many rows for that, as tables that
-        are read anew in every pass.
+        """Return the partitions, encoded and kept or, if there are too many rows for that, as
+        tables that are read anew in every pass.
         """
         frame = self._frame
         ids = self.encode.reader.encoder.unit.column
@@ -109,18 +109,20 @@ class DaskPartitions(Partitions):
         return list(frame.to_delayed())
 
     def _size(self) -> int:
-        """Private where units have many: for the use of memory only."""
+        """Return the number of rows, which is private where units have many: for the use of memory
+        only.
+        """
         return len(self._frame) if self.encode.reader.encoder.unit.many else self.n
 
 
 def _limit() -> float:
-    """Bytes that a worker may keep; if that is this process, what it may keep of files."""
+    """Return the bytes that a worker may keep; if that is this process, what it may keep of files."""
     asked = workers.kept()
     return workers.memory() if asked == np.inf and _client() is None else asked
 
 
 def _workers() -> int:
-    """The number of worker processes, or 1 where tasks run in this one."""
+    """Return the number of worker processes, or 1 where tasks run in this one."""
     client = _client()
     return 1 if client is None else len(client.nthreads())
 
@@ -159,7 +161,7 @@ def _counted(ids: str, table: Any) -> int | Fault:
 
 
 def _plus(parts: list[Sum | Fault]) -> Sum | Fault:
-    """Their sum, or the first fault."""
+    """Return their sum, or the first fault."""
     faults = [part for part in parts if isinstance(part, Fault)]
     if faults:
         return faults[0]
@@ -168,8 +170,8 @@ def _plus(parts: list[Sum | Fault]) -> Sum | Fault:
 
 
 def _together(frame: Any, ids: str) -> Any:
-    """All rows with the same id in the same partition, by a hash of our own: that of pandas, which
-    Dask uses, is not the same for equal ids of different types.
+    """Put all rows with the same id in the same partition, by a hash of our own: that of pandas,
+    which Dask uses, is not the same for equal ids of different types.
     """
     frame = frame.assign(**{_HASH: frame[ids].map_partitions(_hashed, meta=(_HASH, "int64"))})
     return frame.shuffle(on=_HASH)

@@ -39,7 +39,7 @@ try:
 except ImportError:
     raise missing("a Spark DataFrame", "spark", "pyspark") from None
 
-_ANSWER = "partition long, fault string, found binary, summed binary, gone binary"
+_ANSWER = "partition long, fault string, total binary, summed binary, gone binary"
 _FILES = "partition long, fault string, path string, layout binary"
 _KEPT = "fault string, rows binary, labels binary, weights binary, shares binary, starts binary"
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -47,8 +47,8 @@ _AT_ONCE = 32  # blocks or sums that Spark hands to Python in one batch
 _GROUP = 256  # sums that one task adds up
 _FEW = 64  # sums that the driver adds up itself: a task of Python takes longer
 _TASKS = 2  # of a pass, for each core: a task takes long to begin, however few rows it has
-_FEWEST = 64  # tasks of a pass, where there are as many partitions and Spark may add executors
-_ROUNDS = 4  # one after the other, in which no file of a pass is found where it is looked for
+_MIN_TASKS = 64  # tasks of a pass, where there are as many partitions and Spark may add executors
+_ROUNDS = 4  # one after the other, in which no task of a pass reaches its file
 _SWEEPS = 3  # over all executors, in which files of a fit are removed
 _ENCRYPTED = "spark.io.encryption.enabled"
 _GROWING = "spark.dynamicAllocation.enabled"
@@ -58,7 +58,9 @@ class Spark(ClusterTable):
     """A Spark DataFrame."""
 
     def empty(self, columns: Sequence[Wanted] | None) -> pa.Table:
-        """All columns; the types of those that are not wanted do not matter."""
+        """Return an empty table of all columns; the types of those that are not wanted do not
+        matter.
+        """
         wanted = None if columns is None else {column.name for column in columns}
         fields = []
         for field in self.native.schema.fields:
@@ -69,22 +71,22 @@ class Spark(ClusterTable):
         return pa.schema(fields).empty_table()
 
     def count(self, columns: Sequence[Wanted]) -> int:  # noqa: ARG002
-        """The number of rows."""
+        """Return the number of rows."""
         return answered(lambda: int(self.native.count()))
 
     def count_units(self, ids: str) -> int:
-        """The number of units: no id is in two partitions once they are sorted."""
+        """Return the number of units: no id is in two partitions once they are sorted."""
 
         def ask() -> list[Sum | Fault]:
             number = _shuffled(self.native.sparkSession)
             frame = _together(self.native.select(_quoted(ids)), ids, number)
-            return _whole(_summed_up(frame, number, partial(_counted, ids)))
+            return _totals(_summed_up(frame, number, partial(_counted, ids)))
 
         nothing = Sum(np.zeros(1), 0.0)
         return int(added(answered(ask), Sum.plus, nothing).value[0])
 
     def source(self, reader: Reader, n: int) -> "SparkPartitions":
-        """The rows, of n records or units."""
+        """Return the rows, of n records or units."""
         return SparkPartitions(self, reader, n)
 
 
@@ -110,23 +112,23 @@ class SparkPartitions(Partitions):
         self._paths: dict[int, str] = {}  # the first file of each partition that has rows
 
     def sums(self, task: Task) -> list[Sum | Fault]:
-        """Of all partitions, few of them; none where there is no row."""
+        """Return the sums of all partitions, few in number; none where there is no row."""
         if self._held is None:
             self._open()
         if self._fit:
-            found = self._of_files(task)
-            if found is not None:
-                return found
+            sums = self._of_files(task)
+            if sums is not None:
+                return sums
             self._leave_files()
             self._keep_in_spark(self._parted())
         if self._kept:
             with _small_batches(self._frame.sparkSession):
-                return _whole(_summed_up(self._held, self._number, partial(_summed, task)))
+                return _totals(_summed_up(self._held, self._number, partial(_summed, task)))
         anew = partial(_summed_anew, task, self.encode, self._units)
-        return _whole(_summed_up(self._held, self._number, anew))
+        return _totals(_summed_up(self._held, self._number, anew))
 
     def release(self) -> None:
-        """What is kept leaves the memory and the disks of the executors."""
+        """Drop what is kept from the memory and the disks of the executors."""
         try:
             if self._fit:
                 self._remove_files()
@@ -148,15 +150,15 @@ class SparkPartitions(Partitions):
 
     def _may_write(self) -> bool:
         """Whether there may be files that are not encrypted."""
-        return workers.disk_is_allowed() and not _encrypted(self._frame.sparkSession)
+        return workers.may_use_disk() and not _encrypted(self._frame.sparkSession)
 
     def _keep_in_spark(self, frame: Any) -> None:
         """Encode the rows into a table of blocks in Spark's own store."""
         self._held = frame.mapInArrow(partial(_encoded, self.encode, self._units), _KEPT).persist()
-        self._held.count()  # now, while Spark hands out tables in batches of the usual size
+        self._held.count()  # now, while Spark hands out tables in batches of their own size
 
     def _parted(self) -> Any:
-        """The rows in as many partitions as a pass has tasks, with ids by these."""
+        """Return the rows in as many partitions as a pass has tasks, with ids by these."""
         session = self._frame.sparkSession
         ids = self.encode.reader.encoder.unit.column
         if ids:
@@ -178,8 +180,8 @@ class SparkPartitions(Partitions):
         return False
 
     def _of_files(self, task: Task) -> list[Sum | Fault] | None:
-        """The sum over all files, each once; None where some are not where their tasks run, however
-        often these are asked.
+        """Return the sum over all files, each once; None where some are not where their tasks run,
+        however often these are asked.
 
         What was not read is known by the numbers of its partitions: a file that is written again,
         as its executor died, has another name.
@@ -192,12 +194,12 @@ class SparkPartitions(Partitions):
         frame = self._held
         in_vain = 0
         while in_vain < _ROUNDS:
-            found = self._asked(frame, task)
-            gone = [partition for one in found for partition in one.gone]
-            summed = [partition for one in found for partition in one.summed]
+            parts = self._asked(frame, task)
+            gone = [partition for part in parts for partition in part.gone]
+            summed = [partition for part in parts for partition in part.summed]
             if sorted(summed + gone) != left:
                 raise refusal(Fault("Partitions"))
-            sums += _whole(found)
+            sums += _totals(parts)
             if not gone:
                 return sums
             in_vain = 0 if summed else in_vain + 1
@@ -205,14 +207,14 @@ class SparkPartitions(Partitions):
             frame = self._held.where(self._held["partition"].isin(gone))
         return None
 
-    def _asked(self, frame: Any, task: Task) -> list["Found"]:
-        """What the task finds in the files that some rows name.
+    def _asked(self, frame: Any, task: Task) -> list["PartialSum"]:
+        """Return the sums of the task over the files that some rows name.
 
         Rows stay in their partitions: where Spark makes one again, in a task of this pass, that task
         has the number of the partition.
         """
-        found = frame.mapInArrow(partial(_of_file, task), _ANSWER)
-        return _added_in_groups(found, len(self._paths))
+        parts = frame.mapInArrow(partial(_of_file, task), _ANSWER)
+        return _added_in_groups(parts, len(self._paths))
 
     def _leave_files(self) -> None:
         """Do without files from here on."""
@@ -220,13 +222,14 @@ class SparkPartitions(Partitions):
         self._held.unpersist()
 
     def _remove_files(self) -> None:
-        """From the disks of all executors.  Spark chooses which of them a task reaches, so that it may
-        take a few sweeps; what is left is told, and removed by Spark with its own files.
+        """Remove the files from the disks of all executors.  Spark chooses which of them a task
+        reaches, so that it may take a few sweeps; a warning names what is left, which Spark removes
+        with its own files.
         """
         fit = self._fit
         self._fit = ""
         session = self._frame.sparkSession
-        tasks = max(_executors(session), min(_cores(session), _FEWEST))
+        tasks = max(_executors(session), min(_cores(session), _MIN_TASKS))
         left = {path for path in self._paths.values() if path}
         for _ in range(_SWEEPS):
             with suppress(Exception):
@@ -242,12 +245,14 @@ class SparkPartitions(Partitions):
         )
 
     def _size(self) -> int:
-        """Private where units have many: for the use of memory only."""
+        """Return the number of rows, which is private where units have many: for the use of memory
+        only.
+        """
         return int(self._frame.count()) if self.encode.reader.encoder.unit.many else self.n
 
 
 def _encrypted(session: Any) -> bool:
-    """Whether Spark encrypts what it writes to disks; what it does not tell counts as so."""
+    """Whether Spark encrypts what it writes to disks; an unknown setting counts as so."""
     try:
         return str(session.conf.get(_ENCRYPTED, "false")).lower() != "false"
     except Exception:
@@ -255,7 +260,9 @@ def _encrypted(session: Any) -> bool:
 
 
 def _executors(session: Any) -> int:
-    """The number of executors; 1 where the driver does their work, or where it is not told."""
+    """Return the number of executors; 1 where the driver does their work, or where the number is
+    unknown.
+    """
     try:
         status = session.sparkContext._jsc.sc().getExecutorMemoryStatus()
         return max(1, int(status.size()) - 1)
@@ -264,7 +271,9 @@ def _executors(session: Any) -> int:
 
 
 def _cores(session: Any) -> int:
-    """The number of cores of all executors; that of a large cluster where it is not told."""
+    """Return the number of cores of all executors; that of a large cluster where the number is
+    unknown.
+    """
     try:
         return int(session.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context
@@ -272,29 +281,29 @@ def _cores(session: Any) -> int:
 
 
 def _tasks(session: Any) -> int:
-    """Of a pass, at most."""
+    """Return how many tasks a pass has at most."""
     tasks = _TASKS * _cores(session)
     try:
         fixed = str(session.conf.get(_GROWING, "false")).lower() == "false"
-    except Exception:  # it does not tell
+    except Exception:  # the setting is unknown
         fixed = False
-    return tasks if fixed else max(tasks, _FEWEST)
+    return tasks if fixed else max(tasks, _MIN_TASKS)
 
 
 def _shuffled(session: Any) -> int:
-    """The number of partitions after rows were sorted by their ids."""
+    """Return the number of partitions after rows were sorted by their ids."""
     return int(session.conf.get("spark.sql.shuffle.partitions"))
 
 
 @contextmanager
 def _small_batches(session: Any) -> Iterator[None]:
-    """Inside, a batch has few rows: those of ours are large."""
-    usual = session.conf.get(_BATCH)
+    """Give a batch few rows inside, since ours are large."""
+    before = session.conf.get(_BATCH)
     session.conf.set(_BATCH, _AT_ONCE)
     try:
         yield
     finally:
-        session.conf.set(_BATCH, usual)
+        session.conf.set(_BATCH, before)
 
 
 def _arrow_type(field: Any) -> pa.DataType:
@@ -307,8 +316,8 @@ def _arrow_type(field: Any) -> pa.DataType:
 
 
 def _together(frame: Any, ids: str, number: int) -> Any:
-    """All rows with the same id in one partition.  Spark keeps a number of partitions that it was
-    told.
+    """Put all rows with the same id into one partition.  Spark keeps the number of partitions that it
+    is given.
     """
     return frame.repartition(number, _quoted(ids))
 
@@ -318,9 +327,9 @@ def _quoted(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What some partitions have: their sum, if there is one, or a fault; the numbers of those that it
-    is of, and of those whose file is not where its task ran.
+class PartialSum:
+    """The sum over some partitions, or a fault; the numbers of the partitions that are ``summed``, and
+    of those whose file is ``gone`` from where its task ran.
     """
 
     partition: int
@@ -328,24 +337,24 @@ class Found:
     summed: tuple[int, ...] = ()
     gone: tuple[int, ...] = ()
 
-    def plus(self, other: "Found") -> "Found":
-        """Both, in their order; a fault stays one."""
+    def plus(self, other: "PartialSum") -> "PartialSum":
+        """Return both together, in their order; a fault stays one."""
         total = self.total
         if total is None or isinstance(other.total, Fault):
             total = other.total
         elif isinstance(total, Sum) and isinstance(other.total, Sum):
             total = total.plus(other.total)
-        return Found(self.partition, total, self.summed + other.summed, self.gone + other.gone)
+        return PartialSum(self.partition, total, self.summed + other.summed, self.gone + other.gone)
 
     def row(self) -> pa.RecordBatch:
-        """As it travels."""
+        """Return it as a row, in which it travels."""
         fault = None
         written = None
         if isinstance(self.total, Fault):
             fault = self.total.name
         elif self.total is not None:
-            lost = np.broadcast_to(self.total.compensation, self.total.total.shape)
-            written = np.stack([self.total.total, lost]).tobytes()
+            compensation = np.broadcast_to(self.total.compensation, self.total.total.shape)
+            written = np.stack([self.total.total, compensation]).tobytes()
         return pa.record_batch(
             [
                 pa.array([self.partition], pa.int64()),
@@ -354,60 +363,60 @@ class Found:
                 pa.array([np.array(self.summed, np.int64).tobytes()], pa.binary()),
                 pa.array([np.array(self.gone, np.int64).tobytes()], pa.binary()),
             ],
-            ["partition", "fault", "found", "summed", "gone"],
+            ["partition", "fault", "total", "summed", "gone"],
         )
 
     @classmethod
-    def of(cls, row: Any) -> "Found":
-        """The inverse of `row`."""
+    def of(cls, row: Any) -> "PartialSum":
+        """Return the partial sum in a row."""
         total: Sum | Fault | None = None
         if row["fault"]:
             total = Fault(row["fault"])
-        elif row["found"] is not None:
-            total = Sum(*np.frombuffer(row["found"]).reshape(2, -1))
+        elif row["total"] is not None:
+            total = Sum(*np.frombuffer(row["total"]).reshape(2, -1))
         summed, gone = (np.frombuffer(row[name], np.int64).tolist() for name in ("summed", "gone"))
         return cls(row["partition"], total, tuple(summed), tuple(gone))
 
 
-def _whole(found: Iterable[Found]) -> list[Sum | Fault]:
-    return [one.total for one in found if one.total is not None]
+def _totals(parts: Iterable[PartialSum]) -> list[Sum | Fault]:
+    return [part.total for part in parts if part.total is not None]
 
 
 def _summed_up(
     frame: Any, number: int, act: Callable[[Iterator[pa.RecordBatch]], Sum | Fault]
-) -> list[Found]:
-    """What ``act`` finds in at most ``number`` partitions, added up; none where all are empty."""
+) -> list[PartialSum]:
+    """Return the sum of ``act`` over at most ``number`` partitions; none where all are empty."""
     return _added_in_groups(frame.mapInArrow(partial(_answer, act), _ANSWER), number)
 
 
-def _added_in_groups(found: Any, number: int) -> list[Found]:
-    """What was found in at most ``number`` partitions, added up; none where nothing was.
+def _added_in_groups(parts: Any, number: int) -> list[PartialSum]:
+    """Add the sums of at most ``number`` partitions up; none where there is none.
 
     Where there are many, executors add their sums in groups, then those of groups, until few come
     back; always in the order of partitions.
     """
     while number > _FEW:
         number = math.ceil(number / _GROUP)
-        found = found.repartition(number, "partition").sortWithinPartitions("partition")
-        found = found.mapInArrow(_added_up, _ANSWER)
-    rows = sorted(map(Found.of, found.collect()), key=lambda one: one.partition)
-    return [reduce(Found.plus, rows)] if rows else []
+        parts = parts.repartition(number, "partition").sortWithinPartitions("partition")
+        parts = parts.mapInArrow(_added_up, _ANSWER)
+    rows = sorted(map(PartialSum.of, parts.collect()), key=lambda part: part.partition)
+    return [reduce(PartialSum.plus, rows)] if rows else []
 
 
 def _answer(
     act: Callable[[Iterator[pa.RecordBatch]], Sum | Fault], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One row per partition, none where it is empty."""
+    """Yield one row per partition, none where it is empty."""
     _settle()
     first = next(iter(batches), None)
     if first is not None:
         partition = TaskContext.get().partitionId()
-        yield Found(partition, act(chain([first], batches)), (partition,)).row()
+        yield PartialSum(partition, act(chain([first], batches)), (partition,)).row()
 
 
 @lru_cache(maxsize=1)
 def _settle() -> None:
-    """Once in each process of Python on an executor: what is loaded stays loaded.
+    """Keep what is loaded, once in each process of Python on an executor.
 
     After each task such a process looks through all that it has loaded for what might be freed,
     which takes longer than a pass over 100,000 rows.
@@ -417,17 +426,17 @@ def _settle() -> None:
 
 
 def _added_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The sum of sums, one row; none where there is none."""
-    all_found = (Found.of(row) for batch in batches for row in batch.to_pylist())
-    first = next(all_found, None)
+    """Yield the sum of sums, one row; none where there is none."""
+    parts = (PartialSum.of(row) for batch in batches for row in batch.to_pylist())
+    first = next(parts, None)
     if first is not None:
-        yield reduce(Found.plus, all_found, first).row()
+        yield reduce(PartialSum.plus, parts, first).row()
 
 
 def _encoded(
     encode: Encode, units: bool, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One row per block that has rows, or one with a fault."""
+    """Yield one row per block that has rows, or one with a fault."""
     blocks = filter(len, encode(_tables(batches, units)))
     while True:
         block = mute(lambda: next(blocks, None))
@@ -439,8 +448,8 @@ def _encoded(
 
 
 def _folders() -> list[str]:
-    """Where Spark keeps blocks on the disks of this executor, but for what is memory: it removes these
-    folders with it.
+    """Return the folders where Spark keeps blocks on the disks of this executor, but for what is
+    memory: it removes these folders with it.
     """
     folders = filter(os.path.isdir, os.environ.get("SPARK_LOCAL_DIRS", "").split(","))
     return [folder for folder in folders if not workers.is_memory(folder)]
@@ -449,8 +458,8 @@ def _folders() -> list[str]:
 def _to_files(
     encode: Encode, units: bool, fit: str, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """One row that names the file of a partition's blocks, or has a fault, or neither, where no file
-    could be written; none where the partition is empty.
+    """Yield one row that names the file of a partition's blocks, or has a fault, or neither, where
+    no file could be written; none where the partition is empty.
     """
     _settle()
     blocks = filter(len, encode(_tables(batches, units)))
@@ -482,28 +491,28 @@ def _to_files(
 
 
 def _without_files(fit: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The names of the files of a fit that were on this executor."""
+    """Yield the names of the files of a fit that were on this executor."""
     removed = block_files.remove(_folders(), fit)
     for _ in batches:
         yield pa.record_batch([pa.array(removed, pa.string())], ["path"])
 
 
 def _of_file(task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is found in each file; or that it is not here."""
+    """Return the sum over each file, or that the file is gone."""
     _settle()
     for batch in batches:
         for row in batch.to_pylist():
             partition = row["partition"]
             total = _total_of_file(task, row)
             if total is None:
-                yield Found(partition, None, gone=(partition,)).row()
+                yield PartialSum(partition, None, gone=(partition,)).row()
             else:
-                yield Found(partition, total, (partition,)).row()
+                yield PartialSum(partition, total, (partition,)).row()
 
 
 def _total_of_file(task: Task, row: dict[str, Any]) -> Sum | Fault | None:
-    """The sum over the file that a row names; None where it is not here, or could not be written
-    again after its executor had died.
+    """Return the sum over the file that a row names; None where it is not here, or could not be
+    written again after its executor had died.
     """
     if row["fault"]:
         return Fault(row["fault"])
@@ -515,7 +524,7 @@ def _total_of_file(task: Task, row: dict[str, Any]) -> Sum | Fault | None:
 
 
 def _present(file: BlockFile, missing: list[GoneError]) -> Iterator[Block]:
-    """The blocks of a file, as far as it is here."""
+    """Yield the blocks of a file, as far as it is here."""
     try:
         yield from file.read()
     except GoneError as gone:
@@ -535,14 +544,14 @@ def _packed(block: Block | Fault) -> pa.RecordBatch:
 
 
 def _bytes(array: Any) -> Any:
-    """The numbers of an array; nothing stands for 1, what rows count where no array says it."""
+    """Return the numbers of an array; nothing stands for 1, what rows count where no array says it."""
     if array is None or (isinstance(array, float) and array == 1.0):
         return None
     return np.ascontiguousarray(array).tobytes()
 
 
 def _unpacked(batches: Iterable[pa.RecordBatch], faults: list[Fault]) -> Iterator[Block]:
-    """The blocks of a partition, up to the first fault."""
+    """Yield the blocks of a partition, up to the first fault."""
     for batch in batches:
         for i in range(batch.num_rows):
             fault, rows, labels, weights, shares, starts = (column[i] for column in batch.columns)
@@ -562,8 +571,8 @@ def _unpacked(batches: Iterable[pa.RecordBatch], faults: list[Fault]) -> Iterato
 
 def _summed(task: Task, batches: Iterator[pa.RecordBatch]) -> Sum | Fault:
     faults: list[Fault] = []
-    found = task(_unpacked(batches, faults))
-    return faults[0] if faults else found
+    total = task(_unpacked(batches, faults))
+    return faults[0] if faults else total
 
 
 def _summed_anew(
@@ -580,11 +589,13 @@ def _counted(ids: str, batches: Iterator[pa.RecordBatch]) -> Sum | Fault:
 
 
 def _tables(batches: Iterable[pa.RecordBatch], units: bool) -> Iterator[pa.Table]:
-    """One per batch, or one of all where a partition has whole ``units``: these must not be cut."""
+    """Yield one table per batch, or one of all where a partition has whole ``units``: these must
+    not be cut.
+    """
     if units:
-        whole = list(batches)
-        if whole:
-            yield pa.Table.from_batches(whole)
+        together = list(batches)
+        if together:
+            yield pa.Table.from_batches(together)
         return
     for batch in batches:
         yield pa.Table.from_batches([batch])

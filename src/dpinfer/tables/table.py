@@ -1,4 +1,4 @@
-"""Where a raw table is: one protocol, and the one place that asks what kind of table it is.
+"""Raw tables: one protocol, and the one place that asks what kind of table it is.
 
 | table | what is given | module |
 | --- | --- | --- |
@@ -17,7 +17,7 @@ from narwhals import dependencies as libraries
 
 from dpinfer.errors import InputError
 from dpinfer.rows.encoded import Encoding
-from dpinfer.rows.source import Pending, Source, most_records
+from dpinfer.rows.source import Pending, Source, require_record_limit
 from dpinfer.schema.columns import Wanted
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import ModelTerms, Part, Response
@@ -30,19 +30,19 @@ class Table(Protocol):
     """A table, wherever its rows are.  ``columns`` are those that are read."""
 
     def types(self) -> list[tuple[str, str]]:
-        """Names of the columns, and what their types say: number, integer, boolean, category,
-        date, nothing.
+        """Return the names of the columns, and what their types say: number, integer, boolean,
+        category, date, nothing.
         """
         ...
 
     def blank(self, columns: Sequence[Wanted], /) -> nw.DataFrame[Any]:
-        """A table with the columns, maybe among others, of the types that are read, and no row; no
-        value is looked at.
+        """Return a table with the columns, maybe among others, of the types that are read, and no
+        row; no value is looked at.
         """
         ...
 
     def opened(self, columns: Sequence[Wanted], /) -> nw.DataFrame[Any]:
-        """The columns, maybe among others, with all rows, in memory; refused on a cluster."""
+        """Return the columns, maybe among others, with all rows, in memory; refused on a cluster."""
         ...
 
     def require_local(self) -> None:
@@ -50,20 +50,20 @@ class Table(Protocol):
         ...
 
     def count(self, columns: Sequence[Wanted], /) -> int:
-        """The number of rows of a table that has the columns."""
+        """Return the number of rows of a table that has the columns."""
         ...
 
     def count_units(self, ids: str, /) -> int:
-        """The number of units, by the column of their ids."""
+        """Return the number of units, by the column of their ids."""
         ...
 
     def source(self, reader: Reader, n: int, /) -> Source:
-        """The records, of n rows or units."""
+        """Return the records, of n rows or units."""
         ...
 
 
 def table_of(native: Any) -> Table:
-    """The table that is given.  No library is loaded to find out what it is."""
+    """Return the table that is given.  No library is loaded to find out what it is."""
     if isinstance(native, str | PathLike):
         return Files(native)
     if libraries.is_dask_dataframe(native):
@@ -95,8 +95,8 @@ def read(
     *,
     counted: bool = True,
 ) -> tuple[Design, Pending]:
-    """The encoding of a formula and the records of a table; ``kind`` is what the loss is a function
-    of.
+    """Return the encoding of a formula and the records of a table; ``kind`` is what the loss is a
+    function of.
 
     ``unit`` says whose rows they are, and ``counted`` whether their number is public.
 
@@ -125,8 +125,8 @@ def read_columns(
     *,
     counted: bool = True,
 ) -> tuple[Unit, Pending]:
-    """Columns of a table one by one, for a description, with the group of each record by ``by``;
-    and whose rows they are, with how many there are at most.
+    """Return columns of a table one by one, for a description, with the group of each record by
+    ``by``; and whose rows they are, with how many there are at most.
 
     As in `read`, values are looked at when the records are read.
     """
@@ -143,16 +143,14 @@ def read_columns(
 
 def _require_proved(n: int, unit: Unit, counted: bool) -> None:
     """Refuse more records than noise is sized for, where their number is public.  Whether a private
-    one is larger is told without noise, so it is asked when the records are read, after booking.
+    one is larger would be an answer without noise, so it is asked when the records are read, after booking.
     """
     if counted or unit.many:
-        most_records(n, unit.largest)
+        require_record_limit(n, unit.largest)
 
 
 def number_of(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
-    """The public number of records or units; 0 for a private number of units, which nobody asks
-    for.
-    """
+    """Return the public number of records or units; 0 for a private number of units, which is not needed."""
     if not unit.many:
         return table.count(columns)
     if unit.number is not None:

@@ -17,7 +17,7 @@ from dpinfer.privacy.store import (
     FileStore,
     MissingEntryError,
     chain_fault,
-    json_lines,
+    to_jsonl,
     transaction,
 )
 from dpinfer_desk.store.regular_files import require_regular_file
@@ -75,7 +75,7 @@ class Journal:
 
     def require(self) -> None:
         """Raise `LedgerError` if the file holds another chain than a journal, such as a ledger."""
-        with transaction(require_regular_file(self._path), "BEGIN", what=_LABEL) as connection:
+        with transaction(require_regular_file(self._path), "BEGIN", kind=_LABEL) as connection:
             row = connection.execute("SELECT body FROM chain WHERE number = 0").fetchone()
         try:
             kind = json.loads(row[0])["format"]
@@ -138,4 +138,4 @@ class Journal:
 
     def export(self) -> str:
         """Return all rows as JSON lines with their hashes, the header first, for an auditor."""
-        return json_lines(self._store.rows())
+        return to_jsonl(self._store.rows())

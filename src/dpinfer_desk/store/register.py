@@ -111,7 +111,7 @@ class Register:
     def make(self) -> None:
         """Make the file of a new desk."""
         self._path.touch(exist_ok=False)
-        with transaction(self._path, "BEGIN EXCLUSIVE", new=True, what=_LABEL) as connection:
+        with transaction(self._path, "BEGIN EXCLUSIVE", new=True, kind=_LABEL) as connection:
             for statement in _SCHEMA:
                 connection.execute(statement)
 
@@ -137,13 +137,13 @@ class Register:
     @contextmanager
     def read(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """Open a transaction that reads; it yields a function that executes a statement."""
-        with transaction(self._path, "BEGIN", what=_LABEL) as connection:
+        with transaction(self._path, "BEGIN", kind=_LABEL) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
     def write(self) -> Iterator[Callable[..., sqlite3.Cursor]]:
         """Open a transaction that changes desk.db without an event in the journal."""
-        with transaction(self._path, "BEGIN IMMEDIATE", what=_LABEL) as connection:
+        with transaction(self._path, "BEGIN IMMEDIATE", kind=_LABEL) as connection:
             yield lambda statement, *values: connection.execute(statement, values)
 
     @contextmanager
@@ -154,7 +154,7 @@ class Register:
         journal, also if it was put back while the desk is open.
         """
         last = self._journal.last_event()
-        with transaction(self._path, "BEGIN IMMEDIATE", what=_LABEL) as connection:
+        with transaction(self._path, "BEGIN IMMEDIATE", kind=_LABEL) as connection:
             if not old_copy:
                 _require_event(connection, last)
             connection.execute("PRAGMA foreign_keys = ON")
@@ -167,7 +167,7 @@ class Register:
     def require_newest(self) -> None:
         """Raise `LedgerError` if an old desk.db was put back."""
         last = self._journal.last_event()
-        with transaction(self._path, "BEGIN", what=_LABEL) as connection:
+        with transaction(self._path, "BEGIN", kind=_LABEL) as connection:
             _require_event(connection, last)
 
     def catch_up(self) -> None:
@@ -409,7 +409,7 @@ def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> Non
 
 def mark_as_copy(path: Path) -> None:
     """Mark a copy of desk.db as a backup, and end the sessions, tokens and invitations in it."""
-    with transaction(path, "BEGIN IMMEDIATE", what=_LABEL) as connection:
+    with transaction(path, "BEGIN IMMEDIATE", kind=_LABEL) as connection:
         for statement in (*_END_ACCESS, f"PRAGMA application_id = {_COPY}"):
             connection.execute(statement)
 
