@@ -49,18 +49,38 @@ def connect(
     cafile: str | os.PathLike[str] | None = None,
     timeout: float = 30.0,
 ) -> "Site":
-    """A desk that somebody serves at ``url``, for the owner of a token.
+    """Connect to a desk on a network, as the analyst to whom a token belongs.
 
     Parameters
     ----------
     url : str
-        Where the desk is, ``https://…``; ``http://`` is taken for this machine alone.
+        The address of the desk, ``https://…``; ``http://`` is accepted for this machine alone.
     token : str, optional
-        By default that in the environment variable ``DPINFER_TOKEN``.
+        The token that the desk issued; by default that in the environment variable
+        ``DPINFER_TOKEN``.
     cafile : path, optional
         The certificates of an authority of your own, as PEM; by default those of this machine.
     timeout : float
-        Seconds that one answer may take.
+        Seconds that one response may take; 30 by default.
+
+    Returns
+    -------
+    Site
+        The desk: ``tables()``, ``table(name)``, ``questions()`` and ``question(id)``.
+
+    Raises
+    ------
+    InputError
+        If the address, the token or the certificates cannot be used; nothing was sent then.
+
+    Examples
+    --------
+    It needs a desk that is running.
+
+    >>> import dpinfer as dp
+    >>> site = dp.connect("https://desk.example.org", token="...")  # doctest: +SKIP
+    >>> site.tables()  # doctest: +SKIP
+    {'visits': 'RAND Health Insurance Experiment'}
     """
     given = token if token is not None else os.environ.get(TOKEN, "")
     if not given or not given.isascii() or not given.isprintable() or " " in given:
