@@ -266,13 +266,30 @@ def _error(answer: _Answer) -> DpinferError:
 
 @dataclass(frozen=True)
 class Check:
-    """What asking would mean; nothing is booked.
+    """The cost of a question and whether it would be paid, from `RemoteTable.check`.
 
-    ``names`` are the coefficients; ``cost`` is in ``measure``, that of allowances; ``allowed``
-    whether total and allowance would pay for it now, ``reason`` why not.  ``left`` is what is left
-    of the allowance, and for a next fit of the total.  ``waits`` says whether the steward has to
-    approve it, ``warning`` what to expect of it, ``hopeless`` why it could print next to nothing.
-    ``answered`` are the ids of answers to the same question, which are free to read.
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the coefficients.
+    cost : float
+        The cost, in ``measure``.
+    measure : str
+        What allowances are counted in: epsilon or rho.
+    allowed : bool
+        Whether the total and the allowance would pay for it now.
+    reason : str
+        Why they would not.
+    left : dict
+        What is left of the allowance, and of the total for a next fit.
+    waits : bool
+        Whether the steward has to approve it.
+    warning : str
+        What to expect of it.
+    hopeless : str
+        Why hardly any coefficient could be reported.
+    answered : tuple of str
+        The ids of answers to the same question, which are free to read.
     """
 
     names: tuple[str, ...]
@@ -288,7 +305,7 @@ class Check:
 
 
 class Site:
-    """A desk on a network: `connect` makes one."""
+    """A desk on a network, made by `connect`."""
 
     def __init__(self, line: _Line) -> None:
         self._line = line
@@ -297,35 +314,96 @@ class Site:
         return f"<desk at {self._line.host}>"
 
     def tables(self) -> dict[str, str]:
-        """The tables that may be asked: titles by name."""
+        """Return the tables that the analyst may ask.
+
+        Returns
+        -------
+        dict
+            Titles by name.
+        """
         found = self._line.good("GET", "/tables").document
         return {line["name"]: line["title"] for line in found["tables"]}
 
     def table(self, name: str) -> "RemoteTable":
-        """One table."""
+        """Return one of the tables.
+
+        Parameters
+        ----------
+        name : str
+            Its name, a key of `tables`.
+
+        Returns
+        -------
+        RemoteTable
+            What is public about the table, as it is now.
+        """
         return RemoteTable(
             self._line, self._line.good("GET", f"/tables/{quote(name, safe='')}").document
         )
 
     def questions(self, table: str = "", state: str = "") -> list["Asked"]:
-        """What was asked, newest first: of a table, in a state, or all of it."""
+        """Return the analyst's questions, the newest first.
+
+        Parameters
+        ----------
+        table : str
+            The name of a table; by default questions of all tables are returned.
+        state : str
+            A state; by default questions in any state are returned.
+
+        Returns
+        -------
+        list of Asked
+            The questions.
+        """
         chosen = {key: value for key, value in (("table", table), ("state", state)) if value}
         found = self._line.good("GET", "/questions", **chosen).document
         return [Asked(self._line, one) for one in found["questions"]]
 
     def question(self, ident: str) -> "Asked":
-        """One question, by its id."""
+        """Return one question.
+
+        Parameters
+        ----------
+        ident : str
+            Its id.
+
+        Returns
+        -------
+        Asked
+            The question, with its state.
+        """
         found = self._line.good("GET", f"/questions/{quote(ident, safe='')}").document
         return Asked(self._line, found)
 
 
 class RemoteTable:
-    """A table at a desk: what is public about it, and asking.
+    """A table at a desk: what is public about it, and the questions that it can be asked.
 
-    ``name``, ``title``, ``schema``, ``records`` (their number where it is public, or a guess, or
-    None), ``counted`` (whether it is public), ``unit``, ``neighbours``, ``state``, ``policy``,
-    ``slots`` (seconds from booking to answer that there are), ``measure`` (what allowances are
-    counted in), ``account`` and ``allowance`` are as they were when the table was fetched.
+    The attributes are as they were when the table was fetched.
+
+    Attributes
+    ----------
+    name, title : str
+        The name at the desk, and the title.
+    schema : Schema
+        The schema.
+    records : int or None
+        The number of records where it is public, or a guess.
+    counted : bool
+        Whether the number is public.
+    unit, neighbours : str
+        What is protected, and what may differ between two data sets.
+    state : str
+        Whether the table is open for questions.
+    policy : dict
+        Which questions the steward has to approve, and whether answers are shared.
+    slots : list of float
+        The response times, in seconds from booking to answer.
+    measure : str
+        What allowances are counted in.
+    account, allowance : dict
+        The account of the table, and the analyst's allowance.
     """
 
     def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
@@ -348,8 +426,21 @@ class RemoteTable:
         return f"<table {self.name!r} at {self._line.host}>"
 
     def check(self, formula: str, budget: Total, **keys: Any) -> Check:
-        """What asking would cost, and whether it would be paid.  ``keys`` are those of a question:
-        loss, target, level, title and so on.  Nothing is booked.
+        """Return the cost of a question and whether it would be paid; nothing is booked.
+
+        Parameters
+        ----------
+        formula : str
+            The formula, such as ``"visit ~ age + health"``.
+        budget : PureDP, ZCDP or ApproxDP
+            What the answer may cost.
+        **keys
+            The other keys of a question: loss, target, level, title and so on.
+
+        Returns
+        -------
+        Check
+            Coefficients, cost, and whether total and allowance would pay.
         """
         found = self._line.good(
             "POST", f"{self._path}/check", _question(formula, budget, keys)
@@ -368,9 +459,34 @@ class RemoteTable:
         timeout: float = 120.0,
         **keys: Any,
     ) -> Forecast:
-        """How wide the intervals will be, made on the server from the schema alone.  ``amounts`` are
-        up to six budgets of the kind of ``budget``; ``half_width`` asks which one gives it, for a
-        ``coefficient`` or as the median over all.
+        """Forecast the length of the intervals, on the server and from the schema alone.
+
+        Parameters
+        ----------
+        formula : str
+            The formula.
+        budget : PureDP, ZCDP or ApproxDP
+            The budget of the question.
+        amounts : sequence of float, optional
+            Up to six amounts of the same kind of budget, to compare; by default that of ``budget``
+            alone.
+        half_width, coefficient : optional
+            Find the budget that gives this half-width, for the coefficient of this name or as the
+            median over all.
+        timeout : float
+            Seconds to wait; 120 by default.
+        **keys
+            The other keys of a question.
+
+        Returns
+        -------
+        Forecast
+            As from `dp.simulate.forecast`.
+
+        Raises
+        ------
+        ServerError
+            If the forecast is not there in time; it goes on, and a second call finds it.
         """
         body = _question(formula, budget, keys)
         wanted = {"half_width": half_width, "coefficient": coefficient}
@@ -403,9 +519,28 @@ class RemoteTable:
         anyway: bool = False,
         **keys: Any,
     ) -> "Asked":
-        """Ask.  ``key`` names the question from the asker's side, so that what is sent twice is asked
-        once; by default a new one.  ``again`` asks, and pays, what was answered or lost before;
-        ``anyway`` what could print next to nothing.  ``keys`` are those of a question.
+        """Ask a question.
+
+        Parameters
+        ----------
+        formula : str
+            The formula.
+        budget : PureDP, ZCDP or ApproxDP
+            What the answer may cost.
+        key : str, optional
+            The analyst's own name of the question: what is sent twice with one key is asked once.
+            By default it is new.
+        again : bool
+            Whether to ask, and pay, again what was answered or lost before; by default it is not.
+        anyway : bool
+            Whether to ask though hardly any coefficient could be reported; by default it is not.
+        **keys
+            The other keys of a question.
+
+        Returns
+        -------
+        Asked
+            The question, to ``wait()`` for.
         """
         body = _question(formula, budget, keys)
         chosen = {name: "true" for name, on in (("again", again), ("anyway", anyway)) if on}
@@ -413,7 +548,13 @@ class RemoteTable:
         return Asked(self._line, self._line.good("PUT", path, body, **chosen).document)
 
     def answers(self) -> list["Answer"]:
-        """Past answers that are free to read, newest first."""
+        """Return past answers that are free to read, the newest first.
+
+        Returns
+        -------
+        list of Answer
+            The answers, each with its ``result()``.
+        """
         found = self._line.good("GET", f"{self._path}/answers").document
         return [Answer(self._line, one) for one in found["answers"]]
 
@@ -432,7 +573,7 @@ def _question(formula: str, budget: Total, keys: Mapping[str, Any]) -> dict[str,
 
 
 class Answer:
-    """A question that was answered, as everybody at the table may read it."""
+    """A question that was answered, as everybody who may ask the table can read it."""
 
     def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
         self._line = line
@@ -446,13 +587,21 @@ class Answer:
         return f"<answer {self.id[:12]}: {self.question['formula']}>"
 
     def result(self) -> FitResult:
-        """The same `dp.FitResult` as at home."""
+        """Return the result of the fit.
+
+        Returns
+        -------
+        FitResult
+            The same as from a fit on this machine.
+        """
         return FitResult.from_json(self._line.good("GET", f"/questions/{self.id}/result.json").text)
 
 
 class Asked(Answer):
-    """A question of one's own.  ``state`` and ``told``, the state in a sentence, are those of the last
-    look; ``due`` is when the answer is shown, once it is booked.
+    """A question of the analyst's own.
+
+    ``state``, and ``told``, the state in a sentence, are as of the last `refresh`; ``due`` is when
+    the answer is shown, once the question is booked.
     """
 
     def __init__(self, line: _Line, found: Mapping[str, Any]) -> None:
@@ -471,16 +620,34 @@ class Asked(Answer):
         self.release = found["release"]
 
     def refresh(self) -> "Asked":
-        """Look again."""
+        """Ask the server for the state of the question, and return the question."""
         self._seen(self._line.good("GET", f"/questions/{self.id}").document)
         return self
 
     def wait(self, timeout: float | None = None) -> FitResult:
-        """The result, when its time has come; that does not depend on the data.  It may be called
-        again, also from another machine, by `Site.question`.
+        """Wait for the result.
 
-        `NoAnswerError` where the answer is lost, `InputError` where there will be none, and
-        `ServerError` where it is not there within ``timeout`` seconds.
+        It comes after a public response time, which does not depend on the data.  The method may be
+        called again, also on another machine, by `Site.question`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; by default as long as it takes.
+
+        Returns
+        -------
+        FitResult
+            The result of the fit.
+
+        Raises
+        ------
+        NoAnswerError
+            If the answer is lost.
+        InputError
+            If there will be none.
+        ServerError
+            If it is not there in time.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout
         while True:

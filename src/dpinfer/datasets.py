@@ -1,4 +1,4 @@
-"""Data that come with the package."""
+"""Public data sets that come with the package."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,7 +11,17 @@ from dpinfer.schema.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table, what is public about it, and a question to ask it."""
+    """A table, its schema, and a question to begin with.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The records.
+    schema : Schema
+        What is public about the columns.
+    formula : str
+        A regression to begin with.
+    """
 
     table: pd.DataFrame
     schema: Schema

@@ -52,11 +52,22 @@ class Found:
 
 @dataclass(frozen=True)
 class LearnedBounds:
-    """Ranges and levels released by `learn_bounds`, as ``columns``, and the ``text`` of the schema
-    that holds them.
+    """The ranges and levels that `learn_bounds` released, and the schema that holds them.
 
-    ``release`` is the id in the ledger, None where nothing was booked; ``budget`` what it cost;
-    ``entry`` what was booked.
+    Attributes
+    ----------
+    columns : tuple
+        What was learned, column by column.
+    text : str
+        The text of the schema, with the gaps that are left.
+    budget : PureDP, ZCDP or ApproxDP
+        What it cost.
+    entry : Entry
+        What was booked.
+    release : str or None
+        The id in the ledger, None where nothing was booked.
+    private : bool
+        Whether the noise was secret.
     """
 
     columns: tuple[Found, ...]
@@ -68,16 +79,16 @@ class LearnedBounds:
 
     @property
     def schema(self) -> Schema:
-        """The schema; `InputError` with the line of the first gap, if one is left."""
+        """Return the schema; an `InputError` names the line of the first gap, if one is left."""
         return Schema.parse(self.text)
 
     @property
     def gaps(self) -> int:
-        """How many places of the text are still to be filled in."""
+        """Return the number of gaps that are still to be filled in."""
         return self.text.count('= "?"')
 
     def write(self, path: str | Path) -> None:
-        """Write the text to a file at ``path``, gaps included; a reader never sees half of it."""
+        """Write the text to a file at ``path``, gaps included, complete or not at all."""
         try:
             persistence.write(Path(path), self.text.encode())
         except (OSError, ValueError) as fault:
@@ -87,7 +98,7 @@ class LearnedBounds:
             ) from None
 
     def summary(self) -> str:
-        """What was learnt, column by column, and what it cost."""
+        """Return what was learned, column by column, and its cost, as text."""
         booked = f"booked as release {self.release}" if self.release else "nothing was booked"
         protected = f"protects {self.entry.unit} ({self.entry.neighbours.sentence})"
         lines = [f"{found.name}: {found.words}" for found in self.columns]

@@ -35,10 +35,18 @@ _REPEATED = "this request was booked before and is not booked twice: look for it
 
 @dataclass(frozen=True)
 class Preview:
-    """What booking an entry would lead to.
+    """The ledger as it would be after an entry.
 
-    ``spent``, ``left`` and ``largest`` are those of the ledger afterwards; ``reason`` says why the
-    entry would be refused, ``rule`` what judged it.
+    Attributes
+    ----------
+    spent, left, largest : float
+        As `Ledger.spent`, `Ledger.left` and `Ledger.largest_fit` would return them.
+    allowed : bool
+        Whether the total pays for the entry.
+    reason : str
+        Why it does not.
+    rule : str
+        The composition rule that decides.
     """
 
     spent: float
@@ -51,7 +59,19 @@ class Preview:
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a ledger is whole; ``fault`` says what is broken, where, and what to do."""
+    """Whether a ledger is complete.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether it is.
+    entries : int
+        The number of entries.
+    head : str
+        The hash of the last one.
+    fault : str
+        What is broken, where, and what to do.
+    """
 
     ok: bool
     entries: int
@@ -82,7 +102,7 @@ class Ledger:
     Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or
     header that was changed or removed by other means, the last entries excepted, is found when the
     ledger is next opened, read or booked in.
-    Guarantee [allowance_kept]: what one asker books with an allowance never adds up to more than the
+    Guarantee [allowance_kept]: what one analyst books with an allowance never exceeds the
     allowance, and a request is booked once, also when several threads or processes book at once.
     Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the
     ledger has seen.

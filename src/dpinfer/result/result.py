@@ -333,8 +333,8 @@ class FitResult(Estimates):
         Returns
         -------
         list of str
-            That few records were usable, or that the budget changed the penalty; empty where there
-            is nothing to say.
+            That few records were usable, or that a budget without a δ led to a penalised model;
+            empty where there is nothing to say.
         """
         return [
             warning

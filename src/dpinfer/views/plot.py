@@ -1,4 +1,4 @@
-"""Pictures of results, studies and forecasts with matplotlib; no function touches global state."""
+"""Figures of results, studies and forecasts with matplotlib; no function changes global state."""
 
 import io
 import textwrap

@@ -1,7 +1,7 @@
-"""A result or a description as a document: HTML for people, Markdown, CSV, and a folder with all of it.
+"""Reports on a result or a description: HTML for people, Markdown, CSV, and a folder with all of it.
 
-What it says beside the numbers, in plain words, are sections that every format has.  Everything
-here is made from a result, so it costs no privacy and needs no network.
+Every format has the same sections, which explain the numbers in plain words.  A report is made of
+released numbers, so that it costs nothing, and it needs no network.
 """
 
 import csv as _csv
