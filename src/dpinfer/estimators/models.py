@@ -120,6 +120,15 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             If a name, a bound, an option or a share is wrong; nothing was booked then.
         LedgerError
             If the ledger refuses the cost; no value was read then.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print(f"{model.intercept_:.2f} {model.coef_[0]:.2f}")
+        2.61 2.01
         """
         return self.fit_read(*self.read(X, y, units, weights))
 
@@ -436,6 +445,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         -------
         array of shape (n,)
             Intercept plus coefficients times columns.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearSVC("visit ~ lncoins", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print([f"{score:.2f}" for score in model.decision_function(data.table[:2])])
+        ['0.80', '0.80']
         """
         return self._linear(X)
 
@@ -451,6 +469,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         -------
         array of shape (n,)
             One of the two ``classes_`` per row.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LogisticRegression("visit ~ lncoins", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> model.predict(data.table[:2]).tolist()
+        [True, True]
         """
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
@@ -586,6 +613,16 @@ class LogisticRegression(LinearClassifier):
         -------
         array of shape (n, 2)
             One row per row of ``X``, in the order of ``classes_``.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LogisticRegression("visit ~ lncoins", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print(model.predict_proba(data.table[:2]).round(2))
+        [[0.37 0.63]
+         [0.37 0.63]]
         """
         score = self.decision_function(X)
         return np.column_stack([expit(-score), expit(score)])
@@ -655,6 +692,15 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
         -------
         array of shape (n,)
             Intercept plus coefficients times columns.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print([f"{mean:.2f}" for mean in model.predict(data.table[:2])])
+        ['2.61', '2.61']
         """
         return self._linear(X)
 
@@ -861,6 +907,15 @@ class PoissonRegression(LinearRegressor):
         -------
         array of shape (n,)
             exp of intercept plus coefficients times columns.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.PoissonRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print([f"{rate:.2f}" for rate in model.predict(data.table[:2])])
+        ['2.61', '2.61']
         """
         return np.asarray(np.exp(self._linear(X)))
 

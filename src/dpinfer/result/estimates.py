@@ -245,6 +245,17 @@ class Estimates:
         """Return the share of each variance that is privacy noise, from 0 to 1.
 
         It is NaN for coefficients that are not reported.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression(
+        ...     "mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.1), insecure_seed=0
+        ... )
+        >>> result = model.fit(data.table).result_  # the seed is for examples only
+        >>> print([f"{share:.1f}" for share in result.noise_share])
+        ['0.5', '0.5']
         """
         return self._spread(self.error.noise_share(), np.nan)
 

@@ -135,6 +135,17 @@ class Forecast:
         -------
         private, nonprivate : float
             NaN where no coefficient is reported.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema
+        >>> forecast = dp.simulate.forecast(
+        ...     "mdvis ~ physlm", schema=schema, records=20_190, budgets=[dp.ZCDP(0.1)], replicates=2
+        ... )
+        >>> private, nonprivate = forecast.median()
+        >>> bool(nonprivate < private)
+        True
         """
         private = self._middle(self.half_width[which], which)
         return private, self._middle(self.nonprivate[which], which)
@@ -313,6 +324,16 @@ class Forecast:
         -------
         Forecast
             The forecast.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema
+        >>> forecast = dp.simulate.forecast(
+        ...     "mdvis ~ physlm", schema=schema, records=20_190, budgets=[dp.ZCDP(0.1)], replicates=2
+        ... )
+        >>> dp.simulate.Forecast.from_json(forecast.to_json()).names
+        ('(Intercept)', 'physlm')
         """
         forecast: Forecast = persistence.decode(json.loads(document), _names())
         return forecast
@@ -391,7 +412,7 @@ def forecast(  # noqa: PLR0913  (the public face)
     half_width, coefficient : optional
         Find the least budget that is expected to give ± this half-width, in original units, for the
         coefficient of this name, or as the median over all but the intercept.  It is of the kind of
-        the first of ``budgets``, by default (ε, 1e-6); the forecast is that of the budget found.
+        the first of ``budgets``, by default (ε, 10⁻⁶); the forecast is that of the budget found.
     like : a table, optional
         Public data that are like those of the fit: its records are drawn instead of simulated.
     effects : mapping, optional
