@@ -441,7 +441,7 @@ def describe(  # noqa: PLR0913  (a public face)
     InputError, BudgetError
         If a name or an option is wrong; nothing was booked then.
     LedgerError
-        If the ledger refuses the cost; no value was read then.
+        If the ledger refuses the cost; nothing was computed then.
 
     Notes
     -----

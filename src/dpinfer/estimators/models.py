@@ -119,7 +119,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         InputError, BudgetError
             If a name, a bound, an option or a share is wrong; nothing was booked then.
         LedgerError
-            If the ledger refuses the cost; no value was read then.
+            If the ledger refuses the cost; nothing was computed then.
 
         Examples
         --------

@@ -458,7 +458,7 @@ def learn_bounds(
     InputError, BudgetError
         If a name or an option is wrong; nothing was booked then.
     LedgerError
-        If the ledger refuses the cost; no value was read then.
+        If the ledger refuses the cost; nothing was computed then.
 
     Notes
     -----
