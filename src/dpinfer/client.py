@@ -49,18 +49,38 @@ def connect(
     cafile: str | os.PathLike[str] | None = None,
     timeout: float = 30.0,
 ) -> "RemoteDesk":
-    """A desk that somebody serves at ``url``, for the owner of a token.
+    """Connect to a desk on a network, as the analyst to whom a token belongs.
 
     Parameters
     ----------
     url : str
-        Where the desk is, ``https://…``; ``http://`` is taken for this machine alone.
+        The address of the desk, ``https://…``; ``http://`` is accepted for this machine alone.
     token : str, optional
-        By default that in the environment variable ``DPINFER_TOKEN``.
+        The token that the desk issued; by default that in the environment variable
+        ``DPINFER_TOKEN``.
     cafile : path, optional
         The certificates of an authority of your own, as PEM; by default those of this machine.
     timeout : float
-        Seconds that one answer may take.
+        Seconds that one response may take; 30 by default.
+
+    Returns
+    -------
+    RemoteDesk
+        The desk: ``tables()``, ``table(name)``, ``questions()`` and ``question(id)``.
+
+    Raises
+    ------
+    InputError
+        If the address, the token or the certificates cannot be used; nothing was sent then.
+
+    Examples
+    --------
+    It needs a desk that is running.
+
+    >>> import dpinfer as dp
+    >>> site = dp.connect("https://desk.example.org", token="...")  # doctest: +SKIP
+    >>> site.tables()  # doctest: +SKIP
+    {'visits': 'RAND Health Insurance Experiment'}
     """
     given = token if token is not None else os.environ.get(TOKEN, "")
     if not given or not given.isascii() or not given.isprintable() or " " in given:
@@ -258,13 +278,30 @@ class _FormerNames:
 
 @dataclass(frozen=True)
 class RemoteCheck(_FormerNames):
-    """The consequences of asking a question, before it is asked; nothing is booked.
+    """The cost of a question and whether it would be paid, from `RemoteTable.check`.
 
-    ``names`` are the coefficients, and ``cost`` is in ``measure``, that of allowances.  ``permitted``
-    tells whether it could be asked and paid now, and ``reason`` why not.  ``left`` is what is left of
-    the allowance, and what the next question may cost by the total.  ``waits`` tells whether it needs
-    an approval.  ``warning`` says what to expect, and ``low_budget`` why hardly any coefficient could
-    be reported.  ``answered`` are the ids of answers to the same question, which are free to read.
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the coefficients.
+    cost : float
+        The cost, in ``measure``.
+    measure : str
+        What allowances are counted in: epsilon or rho.
+    permitted : bool
+        Whether the total and the allowance would pay for it now.
+    reason : str
+        Why they would not.
+    left : dict
+        What is left of the allowance, and of the total for a next fit.
+    waits : bool
+        Whether the steward has to approve it.
+    warning : str
+        What to expect of it.
+    low_budget : str
+        Why hardly any coefficient could be reported.
+    answered : tuple of str
+        The ids of answers to the same question, which are free to read.
     """
 
     _FORMER: ClassVar[Mapping[str, str]] = {  # also the keys of the document
@@ -293,7 +330,7 @@ class RemoteCheck(_FormerNames):
 
 
 class RemoteDesk:
-    """A desk on a network: `connect` makes one."""
+    """A desk on a network, made by `connect`."""
 
     def __init__(self, connection: _Connection) -> None:
         self._connection = connection
@@ -302,25 +339,66 @@ class RemoteDesk:
         return f"<desk at {self._connection.host}>"
 
     def tables(self) -> dict[str, str]:
-        """Return the titles of the tables that may be asked, by name."""
+        """Return the tables that the analyst may ask.
+
+        Returns
+        -------
+        dict
+            Titles by name.
+        """
         document = self._connection.call_or_raise("GET", "/tables").document
         return {table["name"]: table["title"] for table in document["tables"]}
 
     def table(self, name: str) -> "RemoteTable":
-        """Return a table by its name."""
+        """Return one of the tables.
+
+        Parameters
+        ----------
+        name : str
+            Its name, a key of `tables`.
+
+        Returns
+        -------
+        RemoteTable
+            What is public about the table, as it is now.
+        """
         return RemoteTable(
             self._connection,
             self._connection.call_or_raise("GET", f"/tables/{quote(name, safe='')}").document,
         )
 
     def questions(self, table: str = "", state: str = "") -> list["RemoteQuestion"]:
-        """Return one's own questions, newest first: all, or those of a table or in a state."""
+        """Return the analyst's questions, the newest first.
+
+        Parameters
+        ----------
+        table : str
+            The name of a table; by default questions of all tables are returned.
+        state : str
+            A state; by default questions in any state are returned.
+
+        Returns
+        -------
+        list of RemoteQuestion
+            The questions.
+        """
         chosen = {key: value for key, value in (("table", table), ("state", state)) if value}
         document = self._connection.call_or_raise("GET", "/questions", **chosen).document
         return [RemoteQuestion(self._connection, one) for one in document["questions"]]
 
     def question(self, ident: str) -> "RemoteQuestion":
-        """Return a question by its id."""
+        """Return one question.
+
+        Parameters
+        ----------
+        ident : str
+            Its id.
+
+        Returns
+        -------
+        RemoteQuestion
+            The question, with its state.
+        """
         document = self._connection.call_or_raise(
             "GET", f"/questions/{quote(ident, safe='')}"
         ).document
@@ -328,12 +406,32 @@ class RemoteDesk:
 
 
 class RemoteTable(_FormerNames):
-    """A table at a desk: its public facts, and the calls that ask questions of it.
+    """A table at a desk: what is public about it, and the questions that it can be asked.
 
-    ``name``, ``title``, ``schema``, ``records`` (their number where it is public, or a guess, or
-    None), ``counted`` (whether it is public), ``unit``, ``neighbours``, ``state``, ``policy``,
-    ``response_times`` (the possible seconds from booking to answer), ``measure`` (of allowances, rho or
-    epsilon), ``account`` and ``allowance`` are as they were when the table was fetched.
+    The attributes are as they were when the table was fetched.
+
+    Attributes
+    ----------
+    name, title : str
+        The name at the desk, and the title.
+    schema : Schema
+        The schema.
+    records : int or None
+        The number of records where it is public, or a guess.
+    counted : bool
+        Whether the number is public.
+    unit, neighbours : str
+        What is protected, and what may differ between two data sets.
+    state : str
+        Whether the table is open for questions.
+    policy : dict
+        Which questions the steward has to approve, and whether answers are shared.
+    response_times : list of float
+        The response times, in seconds from booking to answer.
+    measure : str
+        What allowances are counted in.
+    account, allowance : dict
+        The account of the table, and the analyst's allowance.
     """
 
     _FORMER: ClassVar[Mapping[str, str]] = {"slots": "response_times"}
@@ -358,9 +456,21 @@ class RemoteTable(_FormerNames):
         return f"<table {self.name!r} at {self._connection.host}>"
 
     def check(self, formula: str, budget: Total, **keys: Any) -> RemoteCheck:
-        """Return what a question would cost and whether it could be asked; nothing is booked.
+        """Return the cost of a question and whether it would be paid; nothing is booked.
 
-        ``keys`` are those of a question: loss, target, level, title and so on.
+        Parameters
+        ----------
+        formula : str
+            The formula, such as ``"visit ~ age + health"``.
+        budget : PureDP, ZCDP or ApproxDP
+            What the answer may cost.
+        **keys
+            The other keys of a question: loss, target, level, title and so on.
+
+        Returns
+        -------
+        RemoteCheck
+            Coefficients, cost, and whether total and allowance would pay.
         """
         body = _question(formula, budget, keys)
         return RemoteCheck.of(
@@ -378,10 +488,34 @@ class RemoteTable(_FormerNames):
         timeout: float = 120.0,
         **keys: Any,
     ) -> Forecast:
-        """Forecast the widths of intervals, on the server and from the schema alone.
+        """Forecast the length of the intervals, on the server and from the schema alone.
 
-        ``amounts`` are up to six budgets of the kind of ``budget``; ``half_width`` asks which budget gives
-        it, for a ``coefficient`` or as the median over all.
+        Parameters
+        ----------
+        formula : str
+            The formula.
+        budget : PureDP, ZCDP or ApproxDP
+            The budget of the question.
+        amounts : sequence of float, optional
+            Up to six amounts of the same kind of budget, to compare; by default that of ``budget``
+            alone.
+        half_width, coefficient : optional
+            Find the budget that gives this half-width, for the coefficient of this name or as the
+            median over all.
+        timeout : float
+            Seconds to wait; 120 by default.
+        **keys
+            The other keys of a question.
+
+        Returns
+        -------
+        Forecast
+            As from `dp.simulate.forecast`.
+
+        Raises
+        ------
+        ServerError
+            If the forecast is not there in time; it goes on, and a second call finds it.
         """
         body = _question(formula, budget, keys)
         wanted = {"half_width": half_width, "coefficient": coefficient}
@@ -418,9 +552,26 @@ class RemoteTable(_FormerNames):
     ) -> "RemoteQuestion":
         """Ask a question.
 
-        ``key`` is the analyst's own name of the question, so that sending it twice is asking once; by
-        default a new one.  ``again`` asks and pays once more for a question that was answered or lost;
-        ``anyway`` asks one that could report hardly any coefficient.  ``keys`` are those of a question.
+        Parameters
+        ----------
+        formula : str
+            The formula.
+        budget : PureDP, ZCDP or ApproxDP
+            What the answer may cost.
+        key : str, optional
+            The analyst's own name of the question: what is sent twice with one key is asked once.
+            By default it is new.
+        again : bool
+            Whether to ask, and pay, again what was answered or lost before; by default it is not.
+        anyway : bool
+            Whether to ask though hardly any coefficient could be reported; by default it is not.
+        **keys
+            The other keys of a question.
+
+        Returns
+        -------
+        RemoteQuestion
+            The question, to ``wait()`` for.
         """
         body = _question(formula, budget, keys)
         chosen = {name: "true" for name, on in (("again", again), ("anyway", anyway)) if on}
@@ -430,7 +581,13 @@ class RemoteTable(_FormerNames):
         )
 
     def answers(self) -> list["RemoteAnswer"]:
-        """Return past answers, newest first, which are free to read."""
+        """Return past answers that are free to read, the newest first.
+
+        Returns
+        -------
+        list of RemoteAnswer
+            The answers, each with its ``result()``.
+        """
         document = self._connection.call_or_raise("GET", f"{self._path}/answers").document
         return [RemoteAnswer(self._connection, one) for one in document["answers"]]
 
@@ -449,7 +606,7 @@ def _question(formula: str, budget: Total, keys: Mapping[str, Any]) -> dict[str,
 
 
 class RemoteAnswer:
-    """An answered question, as every analyst of the table may read it."""
+    """A question that was answered, as everybody who may ask the table can read it."""
 
     def __init__(self, connection: _Connection, document: Mapping[str, Any]) -> None:
         self._connection = connection
@@ -463,17 +620,23 @@ class RemoteAnswer:
         return f"<answer {self.id[:12]}: {self.question['formula']}>"
 
     def result(self) -> FitResult:
-        """Return the result, a `dp.FitResult` as of a local fit."""
+        """Return the result of the fit.
+
+        Returns
+        -------
+        FitResult
+            The same as from a fit on this machine.
+        """
         return FitResult.from_json(
             self._connection.call_or_raise("GET", f"/questions/{self.id}/result.json").text
         )
 
 
 class RemoteQuestion(RemoteAnswer, _FormerNames):
-    """A question of one's own.
+    """A question of the analyst's own.
 
-    ``state`` and ``state_message``, the state as a sentence, are those of the last call; ``due`` is the
-    time at which the answer is shown, once the question is booked.
+    ``state``, and ``state_message``, the state in a sentence, are as of the last `refresh`; ``due`` is when
+    the answer is shown, once the question is booked.
     """
 
     _FORMER: ClassVar[Mapping[str, str]] = {"told": "state_message"}
@@ -494,16 +657,34 @@ class RemoteQuestion(RemoteAnswer, _FormerNames):
         self.release = document["release"]
 
     def refresh(self) -> "RemoteQuestion":
-        """Fetch the state of the question."""
+        """Ask the server for the state of the question, and return the question."""
         self._update(self._connection.call_or_raise("GET", f"/questions/{self.id}").document)
         return self
 
     def wait(self, timeout: float | None = None) -> FitResult:
-        """Wait for the answer time, which does not depend on the data, and return the result.
+        """Wait for the result.
 
-        It may be called again, also on another machine by `RemoteDesk.question`.  Raises
-        `NoAnswerError` if the answer is lost, `InputError` if there will be none, and `ServerError` if
-        it is not there within ``timeout`` seconds.
+        It comes after a public response time, which does not depend on the data.  The method may be
+        called again, also on another machine, by `RemoteDesk.question`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait; by default as long as it takes.
+
+        Returns
+        -------
+        FitResult
+            The result of the fit.
+
+        Raises
+        ------
+        NoAnswerError
+            If the answer is lost.
+        InputError
+            If there will be none.
+        ServerError
+            If it is not there in time.
         """
         until = math.inf if timeout is None else time.monotonic() + timeout
         while True:

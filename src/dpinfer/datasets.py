@@ -1,4 +1,4 @@
-"""Data that come with the package."""
+"""Public data sets that come with the package."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -11,7 +11,17 @@ from dpinfer.schema.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A table, what is public about it, and a question to ask it."""
+    """A table, its schema, and a question to begin with.
+
+    Attributes
+    ----------
+    table : DataFrame
+        The records.
+    schema : Schema
+        What is public about the columns.
+    formula : str
+        A regression to begin with.
+    """
 
     table: pd.DataFrame
     schema: Schema
@@ -19,11 +29,28 @@ class Dataset:
 
 
 def rand_hie() -> Dataset:
-    """RAND Health Insurance Experiment: does cost sharing reduce the chance of seeing a doctor?
+    """Load the RAND Health Insurance Experiment: does cost sharing keep people from seeing a doctor?
 
-    20,190 person-years, public domain.  ``visit`` is mdvis > 0; ``health`` joins the three dummies
-    of the source.  The rows are person-years, so the unit protected is one person-year, not one
-    person.
+    Returns
+    -------
+    Dataset
+        The ``table`` as a pandas data frame, its ``schema``, and a ``formula`` to begin with.
+
+    Notes
+    -----
+    The table has 20,190 person-years and is in the public domain (Manning et al., 1987, Health
+    insurance and the demand for medical care; Cameron and Trivedi, 2005, Microeconometrics).
+    ``visit`` is mdvis > 0; ``health`` joins the three dummies of the source.  The rows are
+    person-years, so that the unit protected is one person-year, not one person.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> data.table.shape
+    (20190, 9)
+    >>> data.formula
+    'visit ~ lncoins + idp + lpi + fmde + physlm + disea + health'
     """
     folder = files("dpinfer") / "_datasets"
     with (folder / "rand_hie.csv.gz").open("rb") as file:

@@ -24,11 +24,24 @@ NO_ANSWER = (
 
 
 class DpinferError(Exception):
-    """Base of every error this package raises on purpose."""
+    """The base of every error that dpinfer raises on purpose.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> try:
+    ...     budget = dp.ApproxDP(epsilon=1.0, delta=2.0)
+    ... except dp.DpinferError as error:
+    ...     print(type(error).__name__)
+    BudgetError
+    """
 
 
 class InputError(DpinferError, ValueError):
-    """A public fact about the input is missing or wrong."""
+    """A public fact about the input is missing or wrong; nothing was booked.
+
+    It is a ``ValueError`` as well.
+    """
 
 
 class MissingError(InputError, ImportError):
@@ -43,19 +56,32 @@ class NoAnswerError(InputError):
 
 
 class BudgetError(DpinferError, ValueError):
-    """The privacy parameters cannot give the promise that was asked for."""
+    """The privacy parameters cannot give the guarantee that was asked for; nothing was booked.
+
+    It is a ``ValueError`` as well.
+    """
 
 
 class LedgerError(DpinferError, RuntimeError):
-    """The ledger refuses the spend; nothing was computed."""
+    """The ledger refuses the cost; nothing was computed.
+
+    It is a ``RuntimeError`` as well.
+    """
 
 
 class PrivacyError(DpinferError, RuntimeError):
-    """A release was attempted that nobody booked, or whose privacy is not proved."""
+    """A release was attempted that nobody booked, or whose privacy is not proved.
+
+    It is a ``RuntimeError`` as well.  It guards against mistakes in dpinfer itself: nothing is
+    released.
+    """
 
 
 class ServerError(DpinferError, OSError):
-    """A server of a desk cannot be reached, or cannot answer now."""
+    """The server of a desk cannot be reached, or cannot answer now.
+
+    It is an ``OSError`` as well.
+    """
 
 
 class HopelessFitWarning(UserWarning):

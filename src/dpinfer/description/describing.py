@@ -403,15 +403,67 @@ def describe(  # noqa: PLR0913  (a public face)
     level: float = 0.95,
     insecure_seed: int | None = None,
 ) -> Description:
-    """Describe the columns of a table: Table 1, with intervals that count sampling and noise.
+    """Describe the columns of a table: Table 1, with intervals for sampling error and privacy noise.
 
-    ``table`` is a pandas, polars, pyarrow, Dask or Spark table or the path of a file, ``schema``
-    what is public about it, ``budget`` what is spent on all figures together.  ``by`` names a column
-    of levels whose groups are described, too, each with its difference from the first; ``columns``
-    those that are described, by default all.  ``shares`` gives columns more or less of the budget
-    than others, which have 1; ``level`` is that of the intervals.  The spend is booked in the
-    ``ledger`` first.  ``neighbours`` is "replace" or "add-remove"; with an ``insecure_seed`` nothing
-    is private.
+    Parameters
+    ----------
+    table : a pandas, polars, pyarrow, Dask or Spark table, or the path of a file
+        The records.
+    schema : Schema, or the path of its file
+        What is public about the columns.
+    budget : PureDP, ZCDP, ApproxDP or NoPrivacy
+        What all figures together may cost.
+    by : str, optional
+        A column of levels: its groups are described, too, each with its difference from the first.
+        By default all records are one group.
+    columns : sequence of str, optional
+        The columns to describe; by default all.
+    ledger : Ledger, optional
+        Where the cost is booked before anything is computed; by default it is booked nowhere.
+    neighbours : "replace" or "add-remove", optional
+        What may differ between two data sets.
+    shares : dict of names and numbers, optional
+        Relative shares of the budget by column; a column without one has 1.
+    level : float
+        The confidence level; 0.95 by default.
+    insecure_seed : int, optional
+        For tests and examples only: the noise comes from this seed, and the description says that
+        it is not private.  By default the noise is secret.
+
+    Returns
+    -------
+    Description
+        Counts and shares of levels, means, standard deviations and quartiles of numbers, and
+        missing values.
+
+    Raises
+    ------
+    InputError, BudgetError
+        If a name or an option is wrong; nothing was booked then.
+    LedgerError
+        If the ledger refuses the cost; nothing was computed then.
+
+    Notes
+    -----
+    Counts and shares have the interval of Wilson (1927), means that of Fieller (1954), quartiles
+    that of Woodruff (1952), and differences those of Newcombe (1998) and of Zou and Donner (2008).
+    In all of them the variance of the noise is added to that of sampling.
+
+    Examples
+    --------
+    The seed is for examples only: it makes the noise known.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> table1 = dp.describe(
+    ...     data.table, data.schema, dp.ZCDP(0.1), columns=["physlm"], insecure_seed=0
+    ... )
+    >>> frame = table1.to_frame().set_index("figure")
+    >>> print(frame.loc[["mean", "sd"], ["estimate", "low", "high"]].round(2))
+            estimate   low  high
+    figure
+    mean        0.12  0.12  0.13
+    sd          0.32  0.32  0.33
     """
     if budget is None:
         raise BudgetError(

@@ -94,7 +94,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any = None, units: Any = None, weights: Any = None) -> Self:
-        """Fit on arrays or on a table.
+        """Fit the model to a table, or to arrays.
 
         Parameters
         ----------
@@ -104,21 +104,39 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         y : array of shape (n,), optional
             The outcomes, with arrays only.
         units : array of shape (n,), optional
-            With arrays: whose row it is, any ids.  Then all rows of one unit are protected
-            together.
+            With arrays: whose row it is, any ids; all rows of one unit are then protected together.
+            By default each row is a unit of its own.
         weights : array of shape (n,), optional
-            With arrays: sampling weights, with ``most_weight`` declared.
+            With arrays: sampling weights, with ``most_weight`` declared.  By default all weights
+            are 1.
 
         Returns
         -------
-        The model itself, with ``result_``, ``coef_``, ``intercept_`` (the ordinary one) and
-        ``penalty_``.
+        self
+            The model, with ``result_``, ``coef_``, ``intercept_`` (where every column is 0) and
+            ``penalty_``.
+
+        Raises
+        ------
+        InputError, BudgetError
+            If a name, a bound, an option or a share is wrong; nothing was booked then.
+        LedgerError
+            If the ledger refuses the cost; nothing was computed then.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print(f"{model.intercept_:.2f} {model.coef_[0]:.2f}")
+        2.61 2.01
         """
         return self.fit_read(*self.read(X, y, units, weights))
 
     @property
     def asked_formula(self) -> str | None:
-        """The formula, with what the other parameters add to it."""
+        """Return the formula, with what the other parameters add to it."""
         return self.formula
 
     def fit_read(self, design: Design, source: Pending) -> Self:
@@ -185,7 +203,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return law.of[1] if isinstance(law, Shares) else None
 
     def entry(self, n: int) -> Entry:
-        """What a fit would book: ``ledger.preview(model.entry(n))``.
+        """Return what a fit would book in a ledger, from the formula and the schema alone.
 
         Parameters
         ----------
@@ -195,7 +213,20 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Entry
-            The releases with their costs, from formula and schema alone.
+            The releases with their costs, for ``ledger.preview``.
+
+        Raises
+        ------
+        InputError
+            If the model has no formula: with arrays the columns are known only in ``fit``.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.1))
+        >>> print(f"{model.entry(20_190).cost.rho:.2f}")
+        0.10
         """
         if self.formula is None:
             raise InputError(
@@ -405,13 +436,51 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
     kind = "margin"
 
     def decision_function(self, X: Any) -> Array:
-        """Intercept plus coefficients times columns, in original units; positive means
-        ``classes_[1]``.
+        """Return the linear predictor of each row; where it is positive, ``classes_[1]`` is predicted.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a table
+            Rows in original units, as for ``fit``.
+
+        Returns
+        -------
+        array of shape (n,)
+            Intercept plus coefficients times columns.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearSVC("visit ~ lncoins", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print([f"{score:.2f}" for score in model.decision_function(data.table[:2])])
+        ['0.80', '0.80']
         """
         return self._linear(X)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The more likely class of each row."""
+        """Return the more likely class of each row.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a table
+            Rows in original units, as for ``fit``.
+
+        Returns
+        -------
+        array of shape (n,)
+            One of the two ``classes_`` per row.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LogisticRegression("visit ~ lncoins", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> model.predict(data.table[:2]).tolist()
+        [True, True]
+        """
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
 
@@ -443,7 +512,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LogisticRegression(LinearClassifier):
-    """Private logistic regression with confidence intervals in ``result_``.
+    """Logistic regression with differential privacy and confidence intervals, in ``result_``.
 
     Parameters
     ----------
@@ -453,11 +522,12 @@ class LogisticRegression(LinearClassifier):
         With a formula, what is public about the columns.
     bounds : pair (low, high), optional
         With arrays, public bounds of the columns: one number for all, or one for each.
-    yes_no : sequence of names or places, optional
-        With arrays, the columns that hold 0 and 1 alone.  Any other column is a number, which is
-        right for them too, though their intervals are longer then.
+    yes_no : sequence of names or positions, optional
+        With arrays, the columns that hold 0 and 1 alone.  By default every column is a number,
+        which is right for these too, though their intervals are longer then.
     classes : pair of labels
-        With arrays, the two labels; the second is the positive one.  Declared, never learned.
+        With arrays, the two labels, by default 0 and 1; the second is the positive one.  They are
+        declared, never learned.
     penalty : float, optional
         c in the mean objective, on the bounded rows.  By default chosen from n, d, the loss and the
         budget (`dpinfer.fit.penalised_plan.default_penalty`); printed with the result.
@@ -476,7 +546,7 @@ class LogisticRegression(LinearClassifier):
     rows : "average" or a number, optional
         With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count
         alike, whatever its number of rows; a number c lets rows count alike up to c per unit.  With
-        a formula the schema says it.
+        a formula the schema declares it.
     most_weight : float, optional
         With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or
         of a row without ids.  What lies beyond is trimmed, and the noise grows with it.
@@ -486,9 +556,46 @@ class LogisticRegression(LinearClassifier):
         with an interval for the ordinary coefficient.  "strict" does not report it; the coefficient
         of the winsorised number is in ``result_.alternatives()``.
     ledger : Ledger, optional
-        Where the spend is booked before anything is computed.
+        Where the cost is booked before anything is computed; by default it is booked nowhere.
     insecure_seed : int, optional
-        For tests only; the result then says that it is not private.
+        For tests and examples only: the noise comes from this seed, and the result says that it is
+        not private.  By default the noise is secret.
+
+    Notes
+    -----
+    Without a penalty the estimate is a Newton step from released pilot coefficients: second moments
+    of the columns, then sums of bounded scores, of Hessians and of outer products of scores, with
+    Gaussian noise.  The covariance is the sandwich of White (1980), for units the cluster-robust
+    one of Liang and Zeger (1986), plus that of the noise.  With a penalty the fit is that of Wang,
+    Kifer and Lee (2019), Differentially private confidence intervals for empirical risk
+    minimization.
+
+    Examples
+    --------
+    With a table and its schema; the seed is for examples only, as it makes the noise known.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LogisticRegression(
+    ...     "visit ~ lncoins + health",
+    ...     schema=data.schema,
+    ...     budget=dp.ApproxDP(1.0, 1e-6),
+    ...     insecure_seed=0,
+    ... )
+    >>> result = model.fit(data.table).result_
+    >>> low, high = result.conf_int()[1]
+    >>> print(f"{result.names[1]}: {result.estimate[1]:.2f} ({low:.2f} to {high:.2f})")
+    lncoins: -0.09 (-0.11 to -0.07)
+
+    With arrays and public bounds.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 1, size=(2000, 2))
+    >>> y = rng.uniform(size=2000) < 1 / (1 + np.exp(1 - 2 * X[:, 0]))
+    >>> model = dp.LogisticRegression(bounds=(0, 1), budget=dp.ZCDP(1.0), insecure_seed=0)
+    >>> print(f"{model.fit(X, y).coef_[0, 0]:.1f}")
+    1.8
     """
 
     far_values: str | None = None
@@ -497,22 +604,62 @@ class LogisticRegression(LinearClassifier):
         return Logistic()
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the two classes, one row per row of ``X``."""
+        """Return the probabilities of the two classes.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a table
+            Rows in original units, as for ``fit``.
+
+        Returns
+        -------
+        array of shape (n, 2)
+            One row per row of ``X``, in the order of ``classes_``.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LogisticRegression("visit ~ lncoins", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print(model.predict_proba(data.table[:2]).round(2))
+        [[0.37 0.63]
+         [0.37 0.63]]
+        """
         score = self.decision_function(X)
         return np.column_stack([expit(-score), expit(score)])
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearSVC(LinearClassifier):
-    """Private linear support vector machine with the Huberised hinge; intervals in ``result_``.
+    """A linear support vector machine with differential privacy and confidence intervals.
 
     Parameters
     ----------
     knee : float
-        Half the width of the rounded corner of the hinge.
-    formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, neighbours, rows,
-    most_weight, ledger, insecure_seed
-        As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
+        Half the width of the rounded corner of the hinge; 1 by default.
+    target : {"penalised", "unpenalised"}, optional
+        What the intervals are about: the minimum of the penalised risk (the default), or of the
+        risk alone.
+    formula, schema, bounds, yes_no, classes, penalty, budget, plan : optional
+        As for `LogisticRegression`.
+    neighbours, rows, most_weight, ledger, insecure_seed : optional
+        As for `LogisticRegression`.
+
+    Notes
+    -----
+    The loss is `HuberHinge`; the intervals, in ``result_``, are those of Wang, Kifer and Lee
+    (2019).
+
+    Examples
+    --------
+    The noise is off, for examples only.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearSVC("visit ~ lncoins", schema=data.schema, budget=dp.NoPrivacy())
+    >>> print(f"{model.fit(data.table).coef_[0, 0]:.2f}")
+    -0.10
     """
 
     knee: float = 1.0
@@ -533,10 +680,29 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
     kind = "residual"
 
     def predict(self, X: Any) -> Array:
-        """Intercept plus coefficients times columns, in the units of the outcome.
+        """Return the predicted outcome of each row.
 
-        With a transform on the left of the formula these are its units: for ``log(y) ~ x`` a
-        prediction of log(y).
+        With a transform on the left of the formula the prediction is in its units: for ``log(y) ~
+        x`` it is one of log(y).
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a table
+            Rows in original units, as for ``fit``.
+
+        Returns
+        -------
+        array of shape (n,)
+            Intercept plus coefficients times columns.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print([f"{mean:.2f}" for mean in model.predict(data.table[:2])])
+        ['2.61', '2.61']
         """
         return self._linear(X)
 
@@ -577,7 +743,7 @@ class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegression(LinearRegressor):
-    """Private least squares with confidence intervals in ``result_``, without a penalty.
+    """Least squares with differential privacy and confidence intervals, in ``result_``.
 
     Parameters
     ----------
@@ -589,20 +755,46 @@ class LinearRegression(LinearRegressor):
     target : "asked" or "robust", optional
         What the intervals are about: least squares (the default), or a Huber estimand that ignores
         the tails.
-    tail : "balanced", "cautious" or "all"
-        How much of the tail of the outcome counts, for target "asked".  "balanced" clips where
-        noise and what is cut off balance; "cautious" takes the tail for longer than it looks; "all"
-        clips nobody whose prediction is within the range of the outcome, with noise for all of that
-        range: many times the length where it is wide.
+    tail : {"balanced", "cautious", "all"}
+        How much of the tail of the outcome counts, for target "asked".  "balanced" (the default)
+        clips where noise and clipping bias balance; "cautious" assumes a longer tail than the
+        released one; "all" clips no outcome whose prediction is within the range of the outcome,
+        with noise for all of that range: where it is wide, intervals are many times as long.
     plan : LinearPlan, optional
         Instead of ``budget``: a budget with its target, tail, neighbours and the share of each
         release.
-    budget : ZCDP or ApproxDP, optional
+    budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
-    schema, bounds, yes_no, neighbours, rows, most_weight, far_values, ledger, insecure_seed
-        As for `LogisticRegression`.
     penalty : None
-        There is none; the parameter is that of the other models.
+        There is no penalty; the parameter is that of the other models.
+    schema, bounds, yes_no, far_values : optional
+        As for `LogisticRegression`.
+    neighbours, rows, most_weight, ledger, insecure_seed : optional
+        As for `LogisticRegression`.
+
+    Notes
+    -----
+    The estimate is a Newton step from released pilot coefficients.  The covariance is the sandwich
+    of White (1980), for units the cluster-robust one of Liang and Zeger (1986), plus that of the
+    noise. Outcomes far from the prediction are clipped, and intervals are widened by a bound on the
+    bias.
+
+    Examples
+    --------
+    The seed is for examples only: it makes the noise known.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression(
+    ...     "log(1 + mdvis) ~ lncoins + physlm",
+    ...     schema=data.schema,
+    ...     budget=dp.ApproxDP(1.0, 1e-6),
+    ...     insecure_seed=0,
+    ... )
+    >>> result = model.fit(data.table).result_
+    >>> low, high = result.conf_int()[1]
+    >>> print(f"{result.names[1]}: {result.estimate[1]:.2f} ({low:.2f} to {high:.2f})")
+    lncoins: -0.05 (-0.05 to -0.04)
     """
 
     tail: str = "balanced"
@@ -614,33 +806,59 @@ class LinearRegression(LinearRegressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PoissonRegression(LinearRegressor):
-    """Private regression of counts, rates and costs, E[y | x] = exposure · exp(x·θ), with confidence
-    intervals in ``result_``.
+    """Poisson regression of counts, rates and costs with differential privacy and intervals.
 
-    Poisson regression with robust errors: no Poisson law is supposed, so that outcomes may be over-
-    or underdispersed, and need not be whole.
+    The model is E[y | x] = exposure · exp(x·θ), with robust standard errors: no Poisson
+    distribution is assumed, so that outcomes may be over- or underdispersed, and need not be
+    integers.  The intervals are in ``result_``.
 
     Parameters
     ----------
     formula : str, optional
-        With a table, ``"visits ~ age + health"``; an exposure may stand in it, as in ``"claims ~ age
-        + offset(log(years))"``.
+        With a table, ``"visits ~ age + health"``; an exposure may stand in it, as in ``"claims ~
+        age + offset(log(years))"``.
     outcome : pair (0, high), optional
         With arrays, the public range of y; values beyond it are clipped.  It may be generous: a
         bound of a million for counts around 2 makes intervals of slopes hardly longer.  But a few
-        records at the bound are what the noise may hide, and the report says how much that is.
+        records at the bound may be hidden by the noise, and the report says by how much.
     exposure : str or pair (0, high), optional
         With a formula, the column that holds the exposure, whose bounds are those of the schema;
         with arrays, its public range, and ``fit(X, y, exposure=e)``.  It is private like any other
-        column, and its bound is never learnt from the data.
+        column, and its bound is never learned from the data.  By default every exposure is 1.
     plan : PoissonPlan, optional
         Instead of ``budget``: a budget with its neighbours and the share of each release.
     budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
-    schema, bounds, yes_no, neighbours, rows, most_weight, far_values, ledger, insecure_seed
-        As for `LogisticRegression`.
-    penalty, target
+    penalty, target : optional
         There is no penalty, and one target, "asked"; the parameters are those of the other models.
+    schema, bounds, yes_no, far_values : optional
+        As for `LogisticRegression`.
+    neighbours, rows, most_weight, ledger, insecure_seed : optional
+        As for `LogisticRegression`.
+
+    Notes
+    -----
+    The target is the zero of E[x (y - exposure · exp(x·θ))], to which Poisson maximum likelihood is
+    consistent whatever the distribution of y (Gourieroux, Monfort and Trognon, 1984, Pseudo maximum
+    likelihood methods).  The covariance is the sandwich of White (1980), for units the
+    cluster-robust one of Liang and Zeger (1986), plus that of the noise.
+
+    Examples
+    --------
+    The seed is for examples only: it makes the noise known.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.PoissonRegression(
+    ...     "mdvis ~ lncoins + physlm",
+    ...     schema=data.schema,
+    ...     budget=dp.ApproxDP(1.0, 1e-6),
+    ...     insecure_seed=0,
+    ... )
+    >>> result = model.fit(data.table).result_
+    >>> low, high = result.conf_int()[1]
+    >>> print(f"{result.names[1]}: {result.estimate[1]:.2f} ({low:.2f} to {high:.2f})")
+    lncoins: -0.05 (-0.07 to -0.03)
     """
 
     exposure: str | tuple[float, float] | None = None
@@ -655,7 +873,7 @@ class PoissonRegression(LinearRegressor):
         weights: Any = None,
         exposure: Any = None,
     ) -> Self:
-        """Fit on arrays or on a table.
+        """Fit the model to a table, or to arrays.
 
         Parameters
         ----------
@@ -666,24 +884,46 @@ class PoissonRegression(LinearRegressor):
         units, weights : array of shape (n,), optional
             With arrays: whose row it is, and sampling weights, as for the other models.
         exposure : array of shape (n,), optional
-            With arrays: the exposure of each row.  A row whose exposure is not above 0 cannot be
-            used.
+            With arrays: the exposure of each row, by default 1.  A row whose exposure is not above
+            0 cannot be used.
 
         Returns
         -------
-        The model itself, with ``result_``, ``coef_`` and ``intercept_``.
+        self
+            The model, with ``result_``, ``coef_`` and ``intercept_``.
         """
         return self.fit_read(*self.read(X, y, units, weights, exposure))
 
     def predict(self, X: Any) -> Array:
-        """The rate of each row of ``X``, per unit of exposure where there is one, also where the rows
-        hold one: `FitResult.predict` has the mean at an exposure.
+        """Return the rate of each row, per unit of exposure.
+
+        The exposure of a row does not count here: `FitResult.predict` returns the mean at an
+        exposure.
+
+        Parameters
+        ----------
+        X : array of shape (n, d), or a table
+            Rows in original units, as for ``fit``.
+
+        Returns
+        -------
+        array of shape (n,)
+            exp of intercept plus coefficients times columns.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.PoissonRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model = model.fit(data.table)  # the noise is off, for examples only
+        >>> print([f"{rate:.2f}" for rate in model.predict(data.table[:2])])
+        ['2.61', '2.61']
         """
         return np.asarray(np.exp(self._linear(X)))
 
     @property
     def asked_formula(self) -> str | None:
-        """The formula, with the exposure in it."""
+        """Return the formula, with the exposure in it."""
         if self.formula is None or self.exposure is None:
             return self.formula
         if not isinstance(self.exposure, str):
@@ -741,25 +981,44 @@ class PoissonRegression(LinearRegressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class HuberRegression(LinearRegressor):
-    """Private robust linear regression with the Huber loss; confidence intervals in ``result_``.
+    """Robust linear regression with the Huber loss, differential privacy and confidence intervals.
 
-    Its coefficients are penalised, and so shrunk as a whole: ``LinearRegression``, for zCDP and (ε,
-    δ) budgets, is the better tool where those of ordinary least squares are wanted.
+    Its coefficients are penalised, and so shrunk: for zCDP and (ε, δ) budgets ``LinearRegression``
+    is the better tool where those of ordinary least squares are wanted.
 
     Parameters
     ----------
     knee : float, optional
         Where the loss turns from quadratic to linear, in units of the outcome.  By default a tenth
-        of the outcome's range: Huber's 1.345 standard deviations where residuals have a deviation
-        of about a thirteenth of it.
+        of the outcome's range: Huber's 1.345 standard deviations where residuals have a standard
+        deviation of about a thirteenth of it.
     outcome : pair (low, high), optional
         With arrays, the public range of y; values beyond it are clipped.
     penalty : float, optional
         c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default
         chosen from n, d, the loss and the budget; printed with the result.
-    formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight,
-    ledger, insecure_seed
-        As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
+    target : {"penalised", "unpenalised"}, optional
+        What the intervals are about: the minimum of the penalised risk (the default), or of the
+        risk alone.
+    formula, schema, bounds, yes_no, budget, plan : optional
+        As for `LogisticRegression`.
+    neighbours, rows, most_weight, ledger, insecure_seed : optional
+        As for `LogisticRegression`.
+
+    Notes
+    -----
+    The loss is `Huber` (Huber, 1964); the intervals, in ``result_``, are those of Wang, Kifer and
+    Lee (2019).
+
+    Examples
+    --------
+    The noise is off, for examples only.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.HuberRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> print(f"{model.fit(data.table).coef_[0]:.2f}")
+    2.25
     """
 
     knee: float | None = None
@@ -772,25 +1031,42 @@ class HuberRegression(LinearRegressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QuantileRegression(LinearRegressor):
-    """Private quantile regression with a smoothed check loss; confidence intervals in ``result_``.
+    """Quantile regression with a smoothed check loss, differential privacy and confidence intervals.
 
-    Its coefficients are penalised, and so shrunk as a whole: ``LinearRegression``, for zCDP and (ε,
-    δ) budgets, is the better tool where the mean will do for a quantile: where the coefficients of
-    ordinary least squares are wanted.
+    Its coefficients are penalised, and so shrunk: for zCDP and (ε, δ) budgets ``LinearRegression``
+    is the better tool where the mean will do for a quantile.
 
     Parameters
     ----------
     quantile : float
-        Which one, strictly between 0 and 1; .5 is the median.
+        The quantile, strictly between 0 and 1; 0.5, the default, is the median.
     bandwidth : float, optional
         Scale of the logistic smoothing, in units of the outcome.  By default ((d + log n)/n)^(2/5)
         times half the outcome's range, and at least a fortieth of the range (He, Pan, Tan and Zhou,
         2023, with public facts only).  The target is the quantile of the outcome plus logistic
         noise of this scale: a smaller bandwidth is closer to the plain quantile, and needs a larger
         penalty or budget.
-    outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, neighbours, rows,
-    most_weight, ledger, insecure_seed
+    outcome, penalty, target : optional
         As for `HuberRegression`.
+    formula, schema, bounds, yes_no, budget, plan : optional
+        As for `LogisticRegression`.
+    neighbours, rows, most_weight, ledger, insecure_seed : optional
+        As for `LogisticRegression`.
+
+    Notes
+    -----
+    The loss is `SmoothedQuantile` (Koenker and Bassett, 1978; He, Pan, Tan and Zhou, 2023); the
+    intervals, in ``result_``, are those of Wang, Kifer and Lee (2019).
+
+    Examples
+    --------
+    The noise is off, for examples only.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.QuantileRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> print(f"{model.fit(data.table).coef_[0]:.2f}")
+    1.53
     """
 
     quantile: float = 0.5

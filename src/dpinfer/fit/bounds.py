@@ -52,11 +52,22 @@ class Found:
 
 @dataclass(frozen=True)
 class LearnedBounds:
-    """Ranges and levels released by `learn_bounds`, as ``columns``, and the ``text`` of the schema
-    that holds them.
+    """The ranges and levels that `learn_bounds` released, and the schema that holds them.
 
-    ``release`` is the id in the ledger, None where nothing was booked; ``budget`` what it cost;
-    ``entry`` what was booked.
+    Attributes
+    ----------
+    columns : tuple
+        What was learned, column by column.
+    text : str
+        The text of the schema, with the gaps that are left.
+    budget : PureDP, ZCDP or ApproxDP
+        What it cost.
+    entry : Entry
+        What was booked.
+    release : str or None
+        The id in the ledger, None where nothing was booked.
+    private : bool
+        Whether the noise was secret.
     """
 
     columns: tuple[Found, ...]
@@ -68,16 +79,16 @@ class LearnedBounds:
 
     @property
     def schema(self) -> Schema:
-        """The schema; `InputError` with the line of the first gap, if one is left."""
+        """Return the schema; an `InputError` names the line of the first gap, if one is left."""
         return Schema.parse(self.text)
 
     @property
     def gaps(self) -> int:
-        """How many places of the text are still to be filled in."""
+        """Return the number of gaps that are still to be filled in."""
         return self.text.count('= "?"')
 
     def write(self, path: str | Path) -> None:
-        """Write the text to a file at ``path``, gaps included; a reader never sees half of it."""
+        """Write the text to a file at ``path``, gaps included, complete or not at all."""
         try:
             persistence.write(Path(path), self.text.encode())
         except (OSError, ValueError) as fault:
@@ -87,7 +98,7 @@ class LearnedBounds:
             ) from None
 
     def summary(self) -> str:
-        """What was learnt, column by column, and what it cost."""
+        """Return what was learned, column by column, and its cost, as text."""
         booked = f"booked as release {self.release}" if self.release else "nothing was booked"
         protected = f"protects {self.entry.unit} ({self.entry.neighbours.sentence})"
         lines = [f"{found.name}: {found.words}" for found in self.columns]
@@ -414,8 +425,7 @@ def learn_bounds(
     ledger: Book | None = None,
     insecure_seed: int | None = None,
 ) -> LearnedBounds:
-    """Learn ranges of numeric columns and levels of text columns privately, as a release of its
-    own.
+    """Learn ranges of numeric columns and levels of text columns, as a private release of its own.
 
     Parameters
     ----------
@@ -432,15 +442,45 @@ def learn_bounds(
     neighbours : "replace" or "add-remove", optional
         What may differ between two data sets.
     ledger : Ledger, optional
-        Where the spend is booked before a value is read.  Under an (ε, δ) total levels are learnt
-        by the first entry.
+        Where the cost is booked before a value is read; by default it is booked nowhere.  Under an
+        (ε, δ) total levels are learned by the first entry.
     insecure_seed : int, optional
-        For tests: the noise comes from this seed, and the result says that it is not private.
+        For tests and examples only: the noise comes from this seed, and the result says that it is
+        not private.  By default the noise is secret.
 
     Returns
     -------
     LearnedBounds
         ``schema``, ``text``, ``columns``, ``release``, ``summary()``, ``write(path)``.
+
+    Raises
+    ------
+    InputError, BudgetError
+        If a name or an option is wrong; nothing was booked then.
+    LedgerError
+        If the ledger refuses the cost; nothing was computed then.
+
+    Notes
+    -----
+    A noisy histogram over powers of two gives the magnitude of the values; two finer ones inside of
+    it give the range, which is then rounded.  A level is shown where its noisy count exceeds a
+    threshold that δ pays for (Korolova, Kenthapadi, Mishra and Ntoulas, 2009, Releasing search
+    queries and clicks privately).
+
+    Examples
+    --------
+    The seed is for examples only: it makes the noise known.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> learned = dp.learn_bounds(
+    ...     data.table, budget=dp.ZCDP(0.1), columns={"disea": "number"}, insecure_seed=0
+    ... )
+    >>> learned.gaps
+    0
+    >>> column = learned.schema["disea"]
+    >>> print(column.low, column.high)
+    0.0 40.0
     """
     unit = getattr(ledger, "unit", "one record") if schema is None else ""
     return learning(table, schema, budget, columns, neighbours, unit).run(ledger, insecure_seed)

@@ -80,7 +80,7 @@ def infer(  # noqa: PLR0913  (the public face)
     ledger: Book | None = None,
     insecure_seed: int | None = None,
 ) -> FitResult:
-    """Fit on rows that are already bounded.
+    """Fit a penalised model to rows that are already bounded.
 
     Parameters
     ----------
@@ -101,26 +101,46 @@ def infer(  # noqa: PLR0913  (the public face)
         What the fit may cost.  It gets a default plan, chosen from its kind.
     plan : Plan, optional
         A mechanism with a share for each release, instead of ``budget``.
-    target : "penalised" or "unpenalised"
+    target : {"penalised", "unpenalised"}
         What the intervals are about.  The unpenalised coefficients need a small penalty (t/(2nk)
-        with k about .05, t the curvature bound of the loss) and enough budget to know the Hessian;
-        where that fails the result says so.
+        with k about .05, t the curvature bound of the loss) and enough budget to estimate the
+        Hessian; where that fails the result says so.
     ledger : Ledger, optional
-        Where the spend is booked before anything is computed.
+        Where the cost is booked before anything is computed; by default it is booked nowhere.
     insecure_seed : int, optional
-        For tests: the noise comes from this seed, and the result says that it is not private.
+        For tests and examples only: the noise comes from this seed, and the result says that it is
+        not private.  By default the noise is secret.
 
     Returns
     -------
     FitResult
-        Coefficients with the law of their error.
+        Coefficients with the distribution of their error.
 
     Raises
     ------
     InputError, BudgetError
         If a shape, a type, a loss or a share is wrong; nothing was booked then.
     LedgerError
-        If the ledger refuses the spend; nothing was computed then.
+        If the ledger refuses the cost; nothing was computed then.
+
+    Notes
+    -----
+    The target is the minimum of E[f(z)] + c‖θ‖², z = y θ·x or y - θ·x.  Its covariance is the
+    sandwich H⁻¹ΣH⁻¹/n plus that of the noise (Wang, Kifer and Lee, 2019, Differentially private
+    confidence intervals for empirical risk minimization).
+
+    Examples
+    --------
+    The seed is for examples only: it makes the noise known.
+
+    >>> import numpy as np
+    >>> import dpinfer as dp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.7, 0.7, size=(5000, 2))
+    >>> y = np.where(rng.uniform(size=5000) < 1 / (1 + np.exp(-2 * X[:, 0])), 1, -1)
+    >>> result = dp.infer(X, y, loss=dp.Logistic(), budget=dp.ZCDP(0.5), insecure_seed=0)
+    >>> print([f"{value:.1f}" for value in result.estimate])
+    ['2.1', '0.0']
     """
     from dpinfer.tables.memory import rows_of  # noqa: PLC0415  (loads the readers of tables)
 

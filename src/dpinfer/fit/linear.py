@@ -112,16 +112,38 @@ _HUBER = (
 
 @dataclass(frozen=True)
 class LinearPlan(StepPlan):
-    """Of least squares: a budget, the target, its tail, the notion of neighbours, and the shares of
-    the stages.
+    """The plan of a least-squares fit without a penalty: its budget, and the share of each stage.
 
-    ``target`` is "asked" (ordinary least squares) or "robust" (a Huber estimand, with a first step
-    of its own).  ``tail`` says how much of the outcome's tail is kept: "balanced" weighs noise
-    against what is clipped, "cautious" takes the tail for longer than it looks, "all" clips nobody
-    whose prediction is within the public range.  ``draws`` are those of the law of the error, for
-    bands; they cost nothing.
-    ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
-    ("strict").
+    Parameters
+    ----------
+    budget : ZCDP, ApproxDP or NoPrivacy
+        What the fit may cost.
+    target : "asked" or "robust"
+        What the intervals are about: ordinary least squares (the default), or a Huber estimand, for
+        which one pilot step is added.
+    neighbours : "replace" or "add-remove"
+        What may differ between two data sets: one record replaced, the number of records public
+        (the default); or one added or removed.
+    shares : tuple of float
+        Relative shares of the stages, one positive number each; by default those that suit most
+        fits.
+    draws : int
+        The number of draws from the distribution of the error, for simultaneous intervals: at least
+        100, by default 10,000.  They cost nothing.
+    far_values : "clip" or "strict"
+        Whether a number winsorised to a released range is reported ("clip") or is only an
+        alternative ("strict").
+    tail : "balanced", "cautious" or "all"
+        How much of the tail of the outcome is kept: "balanced" (the default) weighs noise against
+        clipping bias, "cautious" assumes a longer tail than the released one, and "all" clips no
+        outcome whose prediction is within the public range.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> plan = dp.LinearPlan(dp.ZCDP(0.1), tail="cautious")
+    >>> print(f"{plan.cost.rho:.2f}")
+    0.10
     """
 
     tail: str = BALANCED

@@ -79,13 +79,33 @@ _INFLUENCE = (1.2, 3.0)  # the largest influence over a typical one, at least an
 
 @dataclass(frozen=True)
 class GeometryPlan(StepPlan):
-    """Of logistic regression: a budget, the target, the notion of neighbours, and the shares of the
-    stages.
+    """The plan of a logistic regression without a penalty: its budget, and the share of each stage.
 
-    The only target is "asked".  ``draws`` are those of the law of the error, for bands; they cost
-    nothing.
-    ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
-    ("strict").
+    Parameters
+    ----------
+    budget : ZCDP, ApproxDP or NoPrivacy
+        What the fit may cost.
+    target : str
+        What the intervals are about; the only target is "asked", the ordinary coefficients.
+    neighbours : "replace" or "add-remove"
+        What may differ between two data sets: one record replaced, the number of records public
+        (the default); or one added or removed.
+    shares : tuple of float
+        Relative shares of the stages, one positive number each; by default those that suit most
+        fits.
+    draws : int
+        The number of draws from the distribution of the error, for simultaneous intervals: at least
+        100, by default 10,000.  They cost nothing.
+    far_values : "clip" or "strict"
+        Whether a number winsorised to a released range is reported ("clip") or is only an
+        alternative ("strict").
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> plan = dp.GeometryPlan(dp.ZCDP(0.1), neighbours="add-remove")
+    >>> print(f"{plan.cost.rho:.2f}")
+    0.10
     """
 
     def __post_init__(self) -> None:

@@ -32,10 +32,25 @@ _HIDDEN = 1 / 8  # of L/(t sqrt n), about a quarter of a standard error: the mas
 
 @dataclass(frozen=True)
 class ObjectivePerturbation:
-    """Algorithm 1: minimise the risk plus a random linear term.
+    """The mechanism that minimises the penalised risk plus a random linear term.
 
-    The paper's noise is spherical Laplace; Gaussian noise is for zCDP shares, and smaller by sqrt(d
-    + 1) there.
+    Parameters
+    ----------
+    noise : {"laplace", "gaussian"}
+        The distribution of the random term: spherical Laplace, as in the paper, or Gaussian, for
+        zCDP shares only, where it is smaller by sqrt(d + 1) with d coefficients.
+
+    Notes
+    -----
+    It releases argmin of (1/n) Σ f(z_i) + c‖θ‖² + b·θ/n with b the random vector (Chaudhuri,
+    Monteleoni and Sarwate, 2011; Kifer, Smith and Thakurta, 2012), which is algorithm 1 of Wang,
+    Kifer and Lee (2019).
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> print(dp.ObjectivePerturbation(noise="gaussian"))
+    objective perturbation, Gaussian noise
     """
 
     noise: str = "laplace"
@@ -53,8 +68,19 @@ class ObjectivePerturbation:
 
 @dataclass(frozen=True)
 class OutputPerturbation:
-    """Algorithm 4: add noise to the minimiser, Laplace for a pure share and Gaussian for a zCDP
-    share.
+    """The mechanism that adds noise to the minimum of the penalised risk.
+
+    The noise is spherical Laplace for a pure share and Gaussian for a zCDP share.
+
+    Notes
+    -----
+    It is algorithm 4 of Wang, Kifer and Lee (2019), after Chaudhuri, Monteleoni and Sarwate (2011).
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> print(dp.OutputPerturbation())
+    output perturbation
     """
 
     def __str__(self) -> str:
@@ -66,14 +92,39 @@ Mechanism = ObjectivePerturbation | OutputPerturbation
 
 @dataclass(frozen=True)
 class Plan:
-    """A mechanism, a share for each release, and the recipe that turns releases into intervals.
+    """The plan of a penalised fit: its mechanism, a share for each release, and the recipe.
 
-    The shares pay for the coefficients (``estimate``), their curvature (``hessian``) and that of
-    their scores (``covariance``); the recipe "tight" releases the last two as one.
+    Parameters
+    ----------
+    mechanism : ObjectivePerturbation or OutputPerturbation
+        How the coefficients are released.
+    estimate : PureDP, ZCDP or NoPrivacy
+        The share that pays for the coefficients.
+    hessian : PureDP, ZCDP or NoPrivacy
+        The share that pays for the Hessian of the risk.
+    covariance : PureDP, ZCDP or NoPrivacy
+        The share that pays for the covariance of the scores.
+    recipe : {"paper", "tight"}
+        "paper" releases the two matrices one by one; "tight" releases them together, with both
+        shares, and has closed-form intervals.
+    draws : int
+        The number of samples where an interval is sampled, m in the paper: at least 100, by default
+        10,000.
+    approx : ApproxDP, optional
+        The (ε, δ) budget of which the shares are proportions; by default the shares are the cost.
 
-    ``draws`` is the paper's m, the number of samples where an interval is sampled.  With ``approx``
-    the budget is (ε, δ) and the shares are proportions of it: `calibrated` gives them the size that
-    it pays for.
+    Notes
+    -----
+    The intervals are those of Wang, Kifer and Lee (2019), Differentially private confidence
+    intervals for empirical risk minimization, Journal of Privacy and Confidentiality 9(1).
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> shares = dp.PureDP(1.0).split(2, 1, 1)
+    >>> plan = dp.Plan(dp.OutputPerturbation(), *shares, recipe="tight")
+    >>> plan.cost
+    PureDP(epsilon=1.0)
     """
 
     mechanism: Mechanism
@@ -113,18 +164,39 @@ class Plan:
 
     @property
     def cost(self) -> Share:
-        """What the releases cost: ε₁+ε₂+ε₃ if every share is pure, else in ρ, with a pure release
-        counted as ε²/2.
+        """Return what the releases cost together.
+
+        Returns
+        -------
+        PureDP, ZCDP or NoPrivacy
+            ε₁ + ε₂ + ε₃ if every share is pure; otherwise a sum of ρ, in which a pure release
+            counts ε²/2.
         """
         return compose([self.estimate, *self._shares_of_matrices])
 
     @property
     def budget(self) -> Budget:
-        """The cost, in the terms it was asked for."""
+        """Return the cost in the terms in which the budget was given."""
         return self.approx or self.cost
 
     def releases(self, risk: Risk) -> tuple[Release, ...]:
-        """The releases, in order; `BudgetError` if the plan is not valid for the risk."""
+        """Return the releases for a risk, in order.
+
+        Parameters
+        ----------
+        risk : Risk
+            The penalised risk, with the constants that its privacy rests on.
+
+        Returns
+        -------
+        tuple of Release
+            The coefficients, then the matrices.
+
+        Raises
+        ------
+        BudgetError
+            If the plan is not valid for the risk.
+        """
         return (self.coefficients(risk), *self.matrices(risk))
 
     def coefficients(self, risk: Risk) -> Minimum:
@@ -161,14 +233,23 @@ class Plan:
         return (compose([self.hessian, self.covariance]),)
 
     def calibrated(self, risk: Risk) -> "Plan":
-        """The plan with the shares that its (ε, δ) budget pays for, for a ``risk``, in the
-        proportions given.
+        """Return the plan with the shares that its (ε, δ) budget pays for.
 
-        A conversion that holds for every zCDP release gives their size; where the accountant knows
-        more of the releases together, they grow.
+        The shares keep their proportions.  Their size is first that of a conversion which holds for
+        every zCDP release; they grow where the accountant knows more of the releases together.
 
         Guarantee [approx_composition]: the releases together are (ε, δ)-private for the stated
         budget.
+
+        Parameters
+        ----------
+        risk : Risk
+            The penalised risk, on which the cost of objective perturbation depends.
+
+        Returns
+        -------
+        Plan
+            This plan where it has no (ε, δ) budget.
         """
         if self.approx is None:
             return self

@@ -110,13 +110,34 @@ class Counts(NoLoss):
 
 @dataclass(frozen=True)
 class PoissonPlan(StepPlan):
-    """Of counts, rates and costs: a budget, the target, the notion of neighbours, and the shares of
-    the stages.
+    """The plan of a Poisson regression without a penalty: its budget, and the share of each stage.
 
-    ``target`` is "asked", ordinary Poisson regression with robust errors.  ``draws`` are those of
-    the law of the error, for bands; they cost nothing.
-    ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
-    ("strict").
+    Parameters
+    ----------
+    budget : ZCDP, ApproxDP or NoPrivacy
+        What the fit may cost.
+    target : str
+        What the intervals are about; the only target is "asked", ordinary Poisson regression with
+        robust standard errors.
+    neighbours : "replace" or "add-remove"
+        What may differ between two data sets: one record replaced, the number of records public
+        (the default); or one added or removed.
+    shares : tuple of float
+        Relative shares of the stages, one positive number each; by default those that suit most
+        fits.
+    draws : int
+        The number of draws from the distribution of the error, for simultaneous intervals: at least
+        100, by default 10,000.  They cost nothing.
+    far_values : "clip" or "strict"
+        Whether a number winsorised to a released range is reported ("clip") or is only an
+        alternative ("strict").
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> plan = dp.PoissonPlan(dp.ApproxDP(1.0, 1e-6))
+    >>> plan.promise
+    ApproxDP(epsilon=1.0, delta=1e-06)
     """
 
     def __post_init__(self) -> None:

@@ -256,10 +256,25 @@ class StepPlan:
     def releases(
         self, *, numbers: int = 1, exposed: bool = False, records: int = DEFAULT_MAX_RECORDS
     ) -> Releases:
-        """The releases, in order; where no column has its range released (``numbers`` is 0) there
-        are no scales, where no record is ``exposed`` there is no exposure, and the other stages get
-        their share.  ``records`` is how many rows there are at most.
+        """Return the releases of the fit, in order.
 
+        Parameters
+        ----------
+        numbers : int
+            How many columns have their range released; with 0 there is no release of ranges, and
+            the other stages get its share.
+        exposed : bool
+            Whether records have an exposure; without one there is no release of exposures.
+        records : int
+            The largest number of rows that the fit may have.
+
+        Returns
+        -------
+        Releases
+            The releases by stage; ``all`` has them in one tuple.
+
+        Notes
+        -----
         Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
         add up exactly: an (ε, δ) budget is spent to the last digit.
         """
@@ -276,14 +291,20 @@ class StepPlan:
 
     @property
     def cost(self) -> ZCDP | NoPrivacy:
-        """What the releases cost together."""
+        """Return what the releases cost together.
+
+        Returns
+        -------
+        ZCDP or NoPrivacy
+            The sum of the costs; for an (ε, δ) budget, its size in ρ after exact composition.
+        """
         cost = compose(release.share for release in self.releases().all)
         assert not isinstance(cost, PureDP)
         return cost
 
     @property
     def promise(self) -> Budget:
-        """The cost, in the terms it was asked for."""
+        """Return the cost in the terms in which the budget was given."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
     def scales(

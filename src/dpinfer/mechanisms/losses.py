@@ -27,40 +27,91 @@ ROUNDING = 1e-9
 
 @runtime_checkable
 class Loss(Protocol):
-    """A convex loss.  Any object with these five names works everywhere.
+    """The protocol of a convex loss: any object with these five names can be fitted by `infer`.
 
-    It is a loss of the margin, unless it says ``of = "residual"``.  ``slope_bound`` and
-    ``curvature_bound`` promise something about every z: the noise is scaled by them.  A loss may
-    also promise ``nonincreasing = True``, a slope that is never positive, and pays a little less
-    for its curvature.  `check_loss` refuses a promise that is numerically false.
+    It is a loss of the margin y θ·x, unless it says ``of = "residual"``: then it is one of y - θ·x.
+    The noise is scaled by ``slope_bound`` and ``curvature_bound``, which must be true for every z.
+    A loss may also declare ``nonincreasing = True``, a slope that is never positive; its curvature
+    then costs a little less.  `infer` refuses a loss whose declarations are numerically false.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> isinstance(dp.Logistic(), dp.Loss)
+    True
     """
 
     @property
     def slope_bound(self) -> float:
-        """Upper bound on abs(slope)."""
+        """Return an upper bound on the absolute value of the slope."""
         ...
 
     @property
     def curvature_bound(self) -> float:
-        """Upper bound on the curvature."""
+        """Return an upper bound on the curvature."""
         ...
 
     def value(self, z: Array, /) -> Array:
-        """f(z), elementwise."""
+        """Return the loss f(z), elementwise.
+
+        Parameters
+        ----------
+        z : array
+            Margins or residuals.
+
+        Returns
+        -------
+        array
+            One value per number.
+        """
         ...
 
     def slope(self, z: Array, /) -> Array:
-        """f'(z), elementwise."""
+        """Return the first derivative f'(z), elementwise.
+
+        Parameters
+        ----------
+        z : array
+            Margins or residuals.
+
+        Returns
+        -------
+        array
+            One slope per number.
+        """
         ...
 
     def curvature(self, z: Array, /) -> Array:
-        """f''(z), elementwise; at a kink of the slope, any value between its two sides."""
+        """Return the second derivative f''(z), elementwise.
+
+        Parameters
+        ----------
+        z : array
+            Margins or residuals.
+
+        Returns
+        -------
+        array
+            One curvature per number; at a kink of f' any value between its two sides.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """f(z) = log(1 + exp(-z)): logistic regression."""
+    """The loss of logistic regression, f(z) = log(1 + exp(-z)), z the margin.
+
+    Notes
+    -----
+    f' = -S(-z) and f'' = S(z) S(-z), S the sigmoid; abs(f') ≤ 1 and f'' ≤ 1/4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpinfer as dp
+    >>> print(f"{dp.Logistic().value(np.zeros(1))[0]:.2f}")
+    0.69
+    """
 
     slope_bound = 1.0
     curvature_bound = 0.25
@@ -88,8 +139,25 @@ class Logistic:
 
 @dataclass(frozen=True)
 class HuberHinge:
-    """The hinge max(0, 1 - z) with its corner rounded over [1 - knee, 1 + knee]: a smooth linear
-    SVM.
+    """The hinge loss max(0, 1 - z) with a rounded corner, for a smooth linear support vector machine.
+
+    Parameters
+    ----------
+    knee : float
+        Half the width of the rounded corner, from 1 - knee to 1 + knee; 1 by default.
+
+    Notes
+    -----
+    f(z) = (1 + knee - z)²/(4 knee) where abs(1 - z) ≤ knee, 0 above and 1 - z below; abs(f') ≤ 1
+    and f'' ≤ 1/(2 knee) (Chaudhuri, Monteleoni and Sarwate, 2011, Differentially private empirical
+    risk minimization).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpinfer as dp
+    >>> dp.HuberHinge(knee=0.5).value(np.array([0.0, 1.0, 2.0]))
+    array([1.   , 0.125, 0.   ])
     """
 
     knee: float = 1.0
@@ -123,8 +191,25 @@ class HuberHinge:
 
 @dataclass(frozen=True)
 class Huber:
-    """r²/2 within the knee, linear beyond it: robust regression on the residual r, in units of the
-    scaled outcome.
+    """Huber's loss of the residual r: r²/2 up to the knee, and linear beyond it.
+
+    Parameters
+    ----------
+    knee : float
+        The residual at which the loss turns linear, in units of the scaled outcome.
+
+    Notes
+    -----
+    f' = min(max(r, -knee), knee), so that a residual beyond the knee has no more influence than one
+    at the knee (Huber, 1964, Robust estimation of a location parameter); abs(f') ≤ knee and f'' ≤
+    1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpinfer as dp
+    >>> dp.Huber(knee=0.5).slope(np.array([-2.0, 0.25]))
+    array([-0.5 ,  0.25])
     """
 
     knee: float
@@ -163,20 +248,39 @@ class Huber:
         return float(min(radius, self.knee))
 
     def rescaled(self, factor: float) -> "Huber":
-        """The same loss where residuals are ``factor`` times as large: its value is factor² times
-        this one's.
+        """Return the same loss for residuals that are ``factor`` times as large.
+
+        Its value is factor² times that of this one.
         """
         return Huber(self.knee * factor)
 
 
 @dataclass(frozen=True)
 class SmoothedQuantile:
-    """Quantile regression: the check loss of ``tau``, convolved with a logistic density of scale
-    ``bandwidth``.
+    """The loss of quantile regression, smoothed by a logistic density.
 
-    f(r) = τ r + h log(1 + exp(-r/h)), so f' = τ - S(-r/h) and f'' = S(r/h) S(-r/h)/h, S the
-    sigmoid.  The target is the quantile of the outcome plus independent logistic noise of scale h,
-    and the plain quantile as h goes to 0.
+    Parameters
+    ----------
+    tau : float
+        The quantile τ, strictly between 0 and 1; 0.5 is the median.
+    bandwidth : float
+        The scale h of the logistic density, in units of the scaled outcome.
+
+    Notes
+    -----
+    The check loss (Koenker and Bassett, 1978, Regression quantiles) is convolved with the density:
+    f(r) = τ r + h log(1 + exp(-r/h)), f' = τ - S(-r/h) and f'' = S(r/h) S(-r/h)/h, S the sigmoid.
+    The target is the quantile of the outcome plus independent logistic noise of scale h, and the
+    plain quantile as h goes to 0 (He, Pan, Tan and Zhou, 2023, Smoothed quantile regression with
+    large-scale inference).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpinfer as dp
+    >>> loss = dp.SmoothedQuantile(tau=0.5, bandwidth=0.25)
+    >>> print(loss.slope_bound, loss.curvature_bound)
+    0.5 1.0
     """
 
     tau: float
@@ -226,8 +330,9 @@ class SmoothedQuantile:
         return float(np.abs(self.slope(np.array([-radius, radius]))).max())
 
     def rescaled(self, factor: float) -> "SmoothedQuantile":
-        """The same loss where residuals are ``factor`` times as large: its value is factor times
-        this one's.
+        """Return the same loss for residuals that are ``factor`` times as large.
+
+        Its value is factor times that of this one.
         """
         return SmoothedQuantile(self.tau, self.bandwidth * factor)
 

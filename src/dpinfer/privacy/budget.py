@@ -25,7 +25,30 @@ LARGEST_DELTA = 0.1
 
 @dataclass(frozen=True)
 class PureDP:
-    """ε-differential privacy; ``epsilon`` is a positive number."""
+    """A budget of ε-differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        The bound ε of the privacy loss, a positive number; the smaller, the stronger the
+        protection.
+
+    Notes
+    -----
+    A procedure M is ε-differentially private if P[M(D) ∈ S] ≤ exp(ε) P[M(D') ∈ S] for all
+    neighbouring data sets D, D' and all sets S of results (Dwork, McSherry, Nissim and Smith, 2006,
+    Calibrating noise to sensitivity in private data analysis).  The costs of several releases add
+    up in ε.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> budget = dp.PureDP(epsilon=1.0)
+    >>> budget.split(3, 1)
+    (PureDP(epsilon=0.75), PureDP(epsilon=0.25))
+    >>> budget.zcdp()
+    ZCDP(rho=0.5)
+    """
 
     epsilon: float
 
@@ -34,19 +57,36 @@ class PureDP:
         _require_representable("epsilon", self.epsilon, 1e100)
 
     def split(self, *weights: float) -> tuple["PureDP", ...]:
-        """Return shares in proportion to ``weights``, adding up to the whole."""
+        """Split the budget into shares that add up to it.
+
+        Parameters
+        ----------
+        *weights : float
+            One positive number per share; the shares are in proportion to them.
+
+        Returns
+        -------
+        tuple of PureDP
+            One share per weight.
+        """
         return tuple(PureDP(self.epsilon * w) for w in _fractions(weights))
 
     def pure(self) -> "PureDP":
-        """Return the pure share of the same cost: itself."""
+        """Return the pure budget of the same cost, which is this one."""
         return self
 
     def zcdp(self) -> "ZCDP":
-        """Return the zCDP cost, ε²/2."""
+        """Return the zCDP budget that pays for every release of this one.
+
+        Returns
+        -------
+        ZCDP
+            ρ = ε²/2 (Bun and Steinke, 2016, proposition 1.4).
+        """
         return ZCDP(privacy_cost.zcdp_from_pure(self.epsilon))
 
     def noise(self, bound: float) -> Law:
-        """Return the law of noise for a sum that one record moves by at most ``bound``.
+        """Return the noise for a sum that one record moves by at most ``bound``.
 
         Guarantee [laplace_scale]: rate ε/bound, so that the release is ε-differentially private.
         """
@@ -54,7 +94,7 @@ class PureDP:
 
     @property
     def amount(self) -> str:
-        """The number with its name."""
+        """Return the number with its name."""
         return f"epsilon = {self.epsilon:.6g}"
 
     def __str__(self) -> str:
@@ -63,7 +103,29 @@ class PureDP:
 
 @dataclass(frozen=True)
 class ZCDP:
-    """ρ-zero-concentrated differential privacy; ``rho`` is a positive number."""
+    """A budget of ρ-zero-concentrated differential privacy (zCDP).
+
+    Parameters
+    ----------
+    rho : float
+        The parameter ρ, a positive number; the smaller, the stronger the protection.
+
+    Notes
+    -----
+    A procedure M is ρ-zCDP if the Rényi divergence D_α(M(D) ‖ M(D')) is at most ρα for every order
+    α > 1 and all neighbouring data sets D, D'.  The costs of several releases add up in ρ, and
+    Gaussian noise of standard deviation σ on a sum of sensitivity Δ costs ρ = Δ²/(2σ²) (Bun and
+    Steinke, 2016, Concentrated differential privacy).
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> budget = dp.ZCDP(rho=0.1)
+    >>> print(f"{budget.approx(delta=1e-6).epsilon:.2f}")
+    2.14
+    >>> dp.ZCDP(1.0).split(3, 1)
+    (ZCDP(rho=0.75), ZCDP(rho=0.25))
+    """
 
     rho: float
 
@@ -74,24 +136,64 @@ class ZCDP:
         )  # the squares of all epsilons and their shares
 
     def split(self, *weights: float) -> tuple["ZCDP", ...]:
-        """Return shares in proportion to ``weights``, adding up to the whole."""
+        """Split the budget into shares that add up to it.
+
+        Parameters
+        ----------
+        *weights : float
+            One positive number per share; the shares are in proportion to them.
+
+        Returns
+        -------
+        tuple of ZCDP
+            One share per weight.
+        """
         return tuple(ZCDP(self.rho * w) for w in _fractions(weights))
 
     def pure(self) -> PureDP:
-        """Return the pure share of the same cost: ε = sqrt(2ρ)."""
+        """Return the pure budget of the same cost.
+
+        Returns
+        -------
+        PureDP
+            ε = sqrt(2ρ): a release that is ε-differentially private costs exactly ρ = ε²/2.
+        """
         return PureDP(privacy_cost.pure_from_zcdp(self.rho))
 
     def zcdp(self) -> "ZCDP":
-        """Return the zCDP cost: itself."""
+        """Return the zCDP budget of the same cost, which is this one."""
         return self
 
     def approx(self, delta: float) -> "ApproxDP":
-        """Return what this budget promises at a given δ, ``delta``."""
+        """Return the (ε, δ) that this budget implies at a given δ.
+
+        Parameters
+        ----------
+        delta : float
+            The δ, strictly between 0 and 1.
+
+        Returns
+        -------
+        ApproxDP
+            The δ with the smallest ε that the conversion gives.
+
+        Notes
+        -----
+        ε is the smallest value of ρα + log(1 - 1/α) - log(αδ)/(α - 1) over the orders α > 1
+        (Canonne, Kamath and Steinke, 2020, The discrete Gaussian for differential privacy).  It
+        never exceeds ρ + 2 sqrt(ρ log(1/δ)) (Bun and Steinke, 2016).
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> print(f"{dp.ZCDP(0.5).approx(1e-5).epsilon:.2f}")
+        4.73
+        """
         _require_delta(delta)
         return ApproxDP(privacy_cost.epsilon_from_zcdp(self.rho, delta), delta)
 
     def noise(self, bound: float) -> Law:
-        """Return the law of noise for a sum that one record moves by at most ``bound``.
+        """Return the noise for a sum that one record moves by at most ``bound``.
 
         Guarantee [gaussian_scale]: scale bound/sqrt(2ρ), so that the release is ρ-zCDP.
         """
@@ -99,7 +201,7 @@ class ZCDP:
 
     @property
     def amount(self) -> str:
-        """The number with its name."""
+        """Return the number with its name."""
         return f"rho = {self.rho:.6g}"
 
     def __str__(self) -> str:
@@ -108,8 +210,30 @@ class ZCDP:
 
 @dataclass(frozen=True)
 class ApproxDP:
-    """(ε, δ)-differential privacy; ``epsilon`` is positive, ``delta`` lies strictly between 0 and
-    1.
+    """A budget of (ε, δ)-differential privacy.
+
+    Parameters
+    ----------
+    epsilon : float
+        The bound ε of the privacy loss, a positive number.
+    delta : float
+        The probability δ with which the bound may fail, strictly between 0 and 1.  A fit accepts δ
+        < 0.1, and δ should be far below 1/n: a procedure that publishes one whole record at random
+        is private with δ = 1/n.
+
+    Notes
+    -----
+    A procedure M is (ε, δ)-differentially private if P[M(D) ∈ S] ≤ exp(ε) P[M(D') ∈ S] + δ for all
+    neighbouring data sets D, D' and all sets S of results.  The noise of a fit without a
+    penalty is all Gaussian and is composed exactly (Balle and Wang, 2018, Improving the Gaussian
+    mechanism for differential privacy), so that the fit costs exactly this budget.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> budget = dp.ApproxDP(epsilon=1.0, delta=1e-6)
+    >>> print(f"{budget.zcdp().rho:.4f}")
+    0.0244
     """
 
     epsilon: float
@@ -121,11 +245,28 @@ class ApproxDP:
         _require_delta(self.delta)
 
     def split(self, *weights: float) -> tuple[ZCDP, ...]:
-        """Return zCDP shares in proportion to ``weights``, adding up to the converted budget."""
+        """Split the zCDP budget of `zcdp` into shares that add up to it.
+
+        Parameters
+        ----------
+        *weights : float
+            One positive number per share; the shares are in proportion to them.
+
+        Returns
+        -------
+        tuple of ZCDP
+            One share per weight.
+        """
         return self.zcdp().split(*weights)
 
     def zcdp(self) -> ZCDP:
-        """Return the largest zCDP budget that this one pays for."""
+        """Return the largest zCDP budget that this one pays for.
+
+        Returns
+        -------
+        ZCDP
+            The largest ρ with ``ZCDP(ρ).approx(delta).epsilon`` at most ε.
+        """
         return ZCDP(privacy_cost.zcdp_from_approx(self.epsilon, self.delta))
 
     def __str__(self) -> str:
@@ -134,10 +275,23 @@ class ApproxDP:
 
 @dataclass(frozen=True)
 class NoPrivacy:
-    """Noise off.  The result says that it is not private."""
+    """No budget: the noise is off, and the result says that it is not private.
+
+    It is for reference fits, studies and examples.  A result without noise must not leave the
+    people who may see the data.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> result = model.fit(data.table).result_
+    >>> result.privacy.private
+    False
+    """
 
     def split(self, *weights: float) -> tuple["NoPrivacy", ...]:
-        """Return as many copies of itself as there are ``weights``."""
+        """Return one copy of this budget for each of the ``weights``."""
         return tuple(self for _ in _fractions(weights))
 
     def noise(self, bound: float) -> Law:  # noqa: ARG002  (one signature for all shares)
@@ -146,7 +300,7 @@ class NoPrivacy:
 
     @property
     def amount(self) -> str:
-        """The amount: nothing is paid."""
+        """Return the words for a fit whose noise is off."""
         return "noise off"
 
     def __str__(self) -> str:

@@ -35,10 +35,18 @@ _REPEATED = "this request was booked before and is not booked twice: look for it
 
 @dataclass(frozen=True)
 class Preview:
-    """The consequences of booking an entry.
+    """The ledger as it would be after an entry.
 
-    ``spent``, ``left`` and ``largest`` are those of the ledger afterwards.  ``accepted`` says whether
-    the entry would be booked, ``reason`` why it would be refused, and ``rule`` which rule decided.
+    Attributes
+    ----------
+    spent, left, largest : float
+        As `Ledger.spent`, `Ledger.left` and `Ledger.largest_fit` would return them.
+    allowed : bool
+        Whether the total pays for the entry.
+    reason : str
+        Why it does not.
+    rule : str
+        The composition rule that decides.
     """
 
     spent: float
@@ -51,7 +59,19 @@ class Preview:
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a ledger is intact; ``fault`` says what is broken, where, and what to do."""
+    """Whether a ledger is complete.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether it is.
+    entries : int
+        The number of entries.
+    head : str
+        The hash of the last one.
+    fault : str
+        What is broken, where, and what to do.
+    """
 
     ok: bool
     entries: int
@@ -68,7 +88,7 @@ class _RefusedError(Exception):
 
 
 class Ledger:
-    """A total budget and the entries spent from it.
+    """A total budget and the releases that were paid from it.
 
     `Ledger.create` and `Ledger.open` keep it in a file; ``Ledger(total)`` keeps it in the memory of
     this process.
@@ -82,7 +102,7 @@ class Ledger:
     Guarantee [append_only]: entries cannot be changed or removed through SQL, and an entry or
     header that was changed or removed by other means, the last entries excepted, is found when the
     ledger is next opened, read or booked in.
-    Guarantee [allowance_kept]: what one asker books with an allowance never adds up to more than the
+    Guarantee [allowance_kept]: what one analyst books with an allowance never exceeds the
     allowance, and a request is booked once, also when several threads or processes book at once.
     Guarantee [no_way_back]: a ledger that is open refuses its file once that lacks an entry the
     ledger has seen.
@@ -94,10 +114,33 @@ class Ledger:
     unit : str
         What one record is, in words; fits that protect another unit are refused.
     neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
-        The adjacency: which data sets are neighbours, by one row or by all rows of a unit.  Fits with
-        another adjacency are refused.
+        What may differ between two data sets, one row or all rows of a unit; fits with another
+        notion are refused.
     title : str
-        What the data are.
+        A title of the data; empty by default.
+
+    Notes
+    -----
+    Later releases may be chosen by the results of earlier ones, so that entries are judged by
+    privacy filters.  A PureDP total adds up ε (Rogers, Roth, Ullman and Vadhan, 2016), a ZCDP total
+    ρ (Feldman and Zrnic, 2021; Whitehouse, Ramdas, Rogers and Wu, 2023).  An ApproxDP total adds up
+    the squared parameters of Gaussian releases (Smith and Thakurta, 2022; Koskela, Tobaben and
+    Honkela, 2022), and otherwise the Rényi divergences of one order that was fixed beforehand.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> ledger = dp.Ledger(dp.ApproxDP(2.0, 1e-6), unit="one person-year")
+    >>> model = dp.LogisticRegression(
+    ...     "visit ~ lncoins + health",
+    ...     schema=data.schema,
+    ...     budget=dp.ApproxDP(0.5, 1e-6),
+    ...     ledger=ledger,
+    ... )
+    >>> result = model.fit(data.table).result_  # booked first, then computed
+    >>> print(f"cost {ledger.spent():.2f}, the next fit may cost up to {ledger.largest_fit():.2f}")
+    cost 0.50, the next fit may cost up to 1.90
     """
 
     def __init__(
@@ -120,16 +163,67 @@ class Ledger:
         neighbours: str = Adjacency.REPLACE,
         title: str = "",
     ) -> Self:
-        """Make a new ledger in a file of its own at ``path``; an existing file is refused.
+        """Create a ledger in a file of its own.
 
-        ``total``, ``unit``, ``neighbours`` and ``title`` are those of `Ledger`.
+        Parameters
+        ----------
+        path : path
+            Where the file is made; an existing file is refused.
+        total : PureDP, ZCDP or ApproxDP
+            The budget for everything that is ever released from these data.
+        unit : str
+            What one record is, in words; by default "one record".
+        neighbours : str
+            What may differ between two data sets, as for `Ledger`.
+        title : str
+            A title of the data; empty by default.
+
+        Returns
+        -------
+        Ledger
+            The new ledger, without entries.
+
+        Raises
+        ------
+        LedgerError
+            If there is a file at ``path``, or it cannot be written.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> ledger = dp.Ledger.create("visits.ledger", dp.ZCDP(0.5), unit="one person")
+        >>> ledger.path.name
+        'visits.ledger'
         """
         header = header_text(_new_terms(total, unit, neighbours, title))
         return cls._in(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open the ledger in the file at ``path``, after checking that it is complete."""
+        """Open the ledger in a file, after a check that it is complete.
+
+        Parameters
+        ----------
+        path : path
+            The file that `create` made.
+
+        Returns
+        -------
+        Ledger
+            The ledger with all its entries.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such file, or an entry was changed or removed.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> path = dp.Ledger.create("claims.ledger", dp.ZCDP(0.5)).path
+        >>> dp.Ledger.open(path).total
+        ZCDP(rho=0.5)
+        """
         ledger = cls._in(FileStore(Path(path).resolve()))
         verification = ledger.verify()
         if not verification.ok:
@@ -138,11 +232,11 @@ class Ledger:
 
     @classmethod
     def copied(cls, chain: Sequence[Row]) -> Self:
-        """Make a ledger to read from the `chain` of another; nothing can be booked in it."""
+        """Return a read-only ledger from the `chain` of another."""
         return cls._in(CopiedStore(chain))
 
     def chain(self) -> list[Row]:
-        """Return the header and all entries as they are stored, each with its number and its hash."""
+        """Return the header and all entries as they are stored, with their hashes."""
         rows = self._store.rows()
         self._entries(rows, self._last_seen)
         return rows
@@ -157,35 +251,65 @@ class Ledger:
 
     @property
     def total(self) -> Total:
-        """The budget for everything that is ever released from these data."""
+        """Return the budget for everything that is ever released from these data."""
         return self._terms.total
 
     @property
     def unit(self) -> str:
-        """The name of the unit that is protected."""
+        """Return what one record is, in words."""
         return self._terms.unit
 
     @property
     def neighbours(self) -> Adjacency:
-        """The adjacency: which data sets are neighbours."""
+        """Return the relation of neighbouring data sets that the total protects."""
         return self._terms.neighbours
 
     @property
     def title(self) -> str:
-        """The title of the data."""
+        """Return the title of the data."""
         return self._terms.title
 
     @property
     def path(self) -> Path | None:
-        """The path of the file; None in memory."""
+        """Return the path of the file, or None for a ledger in memory."""
         return self._store.path
 
     def book(self, entry: Entry, within: Allowance | None = None) -> str:
-        """Write the entry down if the total allows it, and return its release id.
+        """Write an entry if the total pays for it, and return its release id.
 
-        An entry with a ``request`` that is in the ledger already is refused.  ``within`` is what
-        entries by the same asker may add up to, this one included: ε for a PureDP total, ρ for
-        others.  All of it is judged in one transaction.
+        Parameters
+        ----------
+        entry : Entry
+            The releases of a fit, from ``model.entry(n)``.  An entry with a ``request`` that was
+            booked before is refused.
+        within : PureDP or ZCDP, optional
+            The allowance of the analyst: all entries by the same analyst, this one included, may
+            add up to it, in ε for a PureDP total and in ρ for others.  By default there is only the
+            total.
+
+        Returns
+        -------
+        str
+            The id of the release, new for every entry.
+
+        Raises
+        ------
+        LedgerError
+            If the total or the allowance does not pay for the entry; nothing is written then.
+
+        Notes
+        -----
+        The check and the writing are one transaction.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> ledger = dp.Ledger(dp.ZCDP(0.5), unit="one person-year")
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.2))
+        >>> release = ledger.book(model.entry(20_190))
+        >>> print(f"{ledger.left():.2f}")
+        0.30
         """
         named = replace(entry, release=uuid.uuid4().hex, time=_now())
         text = self._stored(named, within)
@@ -201,15 +325,39 @@ class Ledger:
         return named.release
 
     def added_up(self, entries: Iterable[Entry]) -> float:
-        """Add up what entries cost one by one: ε for a PureDP total, ρ for others.  That is what
-        allowances are counted in; it holds whatever the entries depend on.
+        """Return the sum of what entries cost one by one, in ε for a PureDP total and in ρ for others.
+
+        Allowances are counted in it: the sum is valid whatever the entries depend on.
         """
         releases = [event for entry in entries for event in entry.events]
         return accountant.added_up(self.total, releases)
 
     def preview(self, entry: Entry, within: Allowance | None = None) -> Preview:
-        """Return what would be spent and left if the entry were booked.  Nothing is written and
-        nothing is raised.  ``within`` is that of `book`.
+        """Show the ledger as it would be after an entry; nothing is written, and nothing is raised.
+
+        Parameters
+        ----------
+        entry : Entry
+            The releases of a fit, from ``model.entry(n)``.
+        within : PureDP or ZCDP, optional
+            The allowance of the analyst, as for `book`.
+
+        Returns
+        -------
+        Preview
+            ``allowed`` or the ``reason`` why not, and ``spent``, ``left`` and ``largest``
+            afterwards: the cost of all entries, the rest of the total, and the most that a further
+            fit may cost.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> ledger = dp.Ledger(dp.ZCDP(0.5), unit="one person-year")
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.2))
+        >>> preview = ledger.preview(model.entry(20_190))
+        >>> print(preview.allowed, f"{preview.left:.2f}")
+        True 0.30
         """
         try:
             entries = self.entries()
@@ -222,13 +370,17 @@ class Ledger:
             return Preview(math.nan, math.nan, math.nan, False, str(fault))
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return everything booked so far, oldest first."""
+        """Return all entries, the oldest first.
+
+        Returns
+        -------
+        tuple of Entry
+            Each with its ``purpose``, ``cost``, ``time`` and ``release`` id.
+        """
         return self.read()[0]
 
     def read(self) -> tuple[tuple[Entry, ...], Count]:
-        """Return the entries, and what they cost together by the rule that judges them, at one
-        moment.
-        """
+        """Return the entries and their cost together, both at one moment."""
         last_seen = self._last_seen
         entries = self._entries(self._store.rows(), last_seen)
         return entries, self._count(entries)
@@ -238,35 +390,85 @@ class Ledger:
         return to_jsonl(self.chain())
 
     def spent(self) -> float:
-        """Return what is spent, derived from the entries: ε of a PureDP total, ρ of a ZCDP one, ε
-        at δ of an ApproxDP one.
+        """Return the cost of all entries together.
+
+        Returns
+        -------
+        float
+            ε of a PureDP total, ρ of a ZCDP total, ε at the total's own δ of an ApproxDP total.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> dp.Ledger(dp.ApproxDP(2.0, 1e-6)).spent()
+        0.0
         """
         return self.read()[1].spent()
 
     def left(self) -> float:
-        """Return the total less what was spent, by the rule that would judge a further entry.
+        """Return the total less the cost of all entries.
 
-        With an ApproxDP total releases cost less together than one by one, so that a fit of more
-        than this is paid for: see `largest_fit`.
+        With an ApproxDP total several releases cost less together than one by one, so that a fit
+        may cost more than this: see `largest_fit`.
+
+        Returns
+        -------
+        float
+            ε of a PureDP total, ρ of a ZCDP total, ε at the total's own δ of an ApproxDP total.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> dp.Ledger(dp.ApproxDP(2.0, 1e-6)).left()
+        2.0
         """
         return self.read()[1].left()
 
     def largest_fit(self) -> float:
-        """Return the most that one further fit may cost: ε of a PureDP total, ρ of a ZCDP one, ε at
-        the total's own δ of an ApproxDP one.
+        """Return the most that one further fit may cost.
 
-        That is for a fit whose noise is all Gaussian, as logistic regression and least squares
-        without a penalty have it.  A penalised fit may get less under an ApproxDP total: ask
-        `preview`.
+        It is meant for a fit whose noise is all Gaussian: logistic regression, least squares and
+        Poisson regression without a penalty.  A penalised fit may get less under an ApproxDP total:
+        see `preview`.
+
+        Returns
+        -------
+        float
+            ε of a PureDP total, ρ of a ZCDP total, ε at the total's own δ of an ApproxDP total.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> print(f"{dp.Ledger(dp.ZCDP(0.5)).largest_fit():.2f}")
+        0.50
         """
         return self.read()[1].largest()
 
     def rules(self) -> tuple[str, ...]:
-        """Return, for each entry, the rule that judged whether the total pays for it."""
+        """Return, for each entry, the composition rule by which the total pays for it.
+
+        Returns
+        -------
+        tuple of str
+            One rule per entry, the oldest first.
+        """
         return self.read()[1].rules()
 
     def verify(self) -> Verification:
-        """Return whether the ledger is intact: the file, the header, every entry and their order."""
+        """Check the file, the header, every entry and their order.
+
+        Returns
+        -------
+        Verification
+            ``ok``, the number of ``entries``, the hash of the last one as ``head``, and the
+            ``fault`` with its remedy where something is broken.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> dp.Ledger(dp.ZCDP(0.5)).verify().ok
+        True
+        """
         try:
             damage = self._store.damage()
             if damage:

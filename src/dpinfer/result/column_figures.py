@@ -71,12 +71,12 @@ class Figures:
 
     @property
     def shown_groups(self) -> tuple[Level | None, ...]:
-        """The groups that have figures, all records (None) first."""
+        """Return the groups that have figures, all records (None) first."""
         there = {one.group for one in self.figures}
         return tuple(group for group in (None, *self.groups) if group in there)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per figure, for every view; with a grouping column each has its ``group``."""
+        """Return one dict per figure; every view is made from these rows."""
         rows = []
         for one in self.figures:
             row: dict[str, Any] = {"column": one.column, "level": one.level}
@@ -93,7 +93,24 @@ class Figures:
         return rows
 
     def to_frame(self) -> "pd.DataFrame":
-        """The figures as a pandas data frame, one per row; where there is no level, or group, None."""
+        """Return the figures as a pandas data frame.
+
+        Returns
+        -------
+        DataFrame
+            column, level, group, figure, estimate, low, high and status, one row per figure; level
+            and group are None where there is none.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> table1 = dp.describe(data.table, data.schema, dp.NoPrivacy(), columns=["health"])
+        >>> frame = table1.to_frame()  # the noise is off, for examples only
+        >>> shares = frame[frame["figure"] == "share"].set_index("level")["estimate"]
+        >>> print({level: f"{share:.2f}" for level, share in shares.items()})
+        {'excellent': '0.55', 'good': '0.36', 'fair': '0.08', 'poor': '0.01'}
+        """
         import pandas as pd  # noqa: PLC0415  (it is loaded when asked for)
 
         from dpinfer.result.frames import frame_of  # noqa: PLC0415  (loads pandas)

@@ -42,14 +42,51 @@ def compare(
     level: float = 0.95,
     ratios: bool = False,
 ) -> "Comparison":
-    """Models side by side: ``results`` are results of fits or the paths of saved ones, or a mapping
-    of names to them.
-
-    ``names`` are what the models are called; without them a saved result is called after its
-    folder, and others "Model 1", "Model 2" and so on.  ``level`` is that of all intervals.  With
-    ``ratios`` odds ratios and rate ratios stand in the place of coefficients.
+    """Put the results of several fits side by side.
 
     A comparison reads released numbers alone, and costs nothing.
+
+    Parameters
+    ----------
+    results : sequence, or dict of names and results
+        Two or more results of fits, or the paths of saved ones.
+    names : sequence of str, optional
+        The names of the models.  By default a saved result is named after its folder, and others
+        "Model 1", "Model 2" and so on.
+    level : float
+        The confidence level of all intervals; 0.95 by default.
+    ratios : bool
+        Whether odds ratios and rate ratios are shown instead of coefficients; by default they are
+        not.
+
+    Returns
+    -------
+    Comparison
+        The table, to print or to write.
+
+    Raises
+    ------
+    InputError
+        If there is one result alone, a name is missing, or ratios are asked of another model.
+
+    Examples
+    --------
+    The noise is off, for examples only.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> small = model.fit(data.table).result_
+    >>> model = dp.LinearRegression("mdvis ~ physlm + idp", schema=data.schema, budget=model.budget)
+    >>> large = model.fit(data.table).result_
+    >>> both = dp.compare({"small": small, "large": large})
+    >>> print(both.to_frame()[["model", "term", "estimate"]].round(2))
+       model         term  estimate
+    0  small  (Intercept)      2.61
+    1  small       physlm      2.01
+    2  large  (Intercept)      2.74
+    3  large       physlm      1.99
+    4  large          idp     -0.50
     """
     if isinstance(results, Mapping):
         if names is not None:
@@ -68,12 +105,32 @@ def compare(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Several results, one column each: made by `compare`, printed as a table.
+    """Several results side by side, one column each, made by `compare`.
 
-    ``names`` are those of the models, ``results`` their results, ``level`` is that of all
-    intervals, and with ``ratios`` odds or rate ratios are shown.  Rows are the terms of all models,
-    in the order in which they first appear; a cell is blank where a term is not in a model.  Under
-    the table stands what is the same in all models and what differs.
+    Rows are the terms of all models, in the order in which they first appear; a cell is blank where
+    a term is not in a model.  The notes under the table say what is the same in all models, and
+    what differs.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The names of the models, all different.
+    results : tuple of FitResult
+        Their results.
+    level : float
+        The confidence level of all intervals; 0.95 by default.
+    ratios : bool
+        Whether odds ratios and rate ratios are shown instead of coefficients; by default they are
+        not.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.PoissonRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> one = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> dp.Comparison(("a", "b"), (one, one), ratios=True).caption
+    'Rate ratios with 95% confidence intervals'
     """
 
     names: tuple[str, ...]
@@ -102,12 +159,12 @@ class Comparison:
 
     @property
     def private(self) -> bool:
-        """Whether all models are."""
+        """Return whether all models are private."""
         return all(result.privacy.private for result in self.results)
 
     @property
     def caption(self) -> str:
-        """What the numbers are."""
+        """Return the caption: which numbers these are, and the level of the intervals."""
         kinds = {"coefficients in original units": True}
         if self.ratios:
             kinds = {
@@ -156,8 +213,9 @@ class Comparison:
         return GridCell(estimate, coefficient_table.interval(shown))
 
     def reasons(self) -> list[str]:
-        """Why lines have no interval, by their numbers in the table; then what that means, and what
-        indented lines are.
+        """Return the reasons why coefficients are not reported, by their numbers in the table.
+
+        After them stands what that means, and what indented rows are.
         """
         rows = [row for result in self.results for row in self._rows(result)]
         listed = [f"[{mark}] {reason}." for reason, mark in self._marks().items()]
@@ -168,7 +226,7 @@ class Comparison:
         ]
 
     def warnings(self) -> list[str]:
-        """What to know of single models before a number is read."""
+        """Return warnings about single models, to read before any number."""
         models = list(zip(self.names, self.results, strict=True))
         unprotected = [name for name, result in models if not result.privacy.private]
         warnings = [
@@ -179,20 +237,32 @@ class Comparison:
         return [f"NOT PRIVATE, do not publish: {', '.join(unprotected)}.", *warnings]
 
     def differences(self) -> list[str]:
-        """What is the same in all models, what differs, and what may not be concluded."""
+        """Return what is the same in all models, what differs, and what may not be concluded."""
         fits = dict(zip(self.names, self.results, strict=True))
         return differences.notes(fits, intercepts=not self.ratios)
 
     def notes(self) -> list[str]:
-        """All that stands under the table."""
+        """Return all notes under the table."""
         return [*self.warnings(), *self.reasons(), *self.differences()]
 
     def to_frame(self) -> "pd.DataFrame":
-        """One row per model and coefficient of its formula: model, term, then the columns of
-        `FitResult.to_frame`.
+        """Return one row per model and coefficient of its formula.
 
-        With ``ratios`` there are three more, ratio, ratio_low and ratio_high, and no intercept.
-        What is known instead of open coefficients stands in tables and is not in here.
+        Returns
+        -------
+        DataFrame
+            model, term, and the columns of `FitResult.to_frame`; with ``ratios`` also ratio,
+            ratio_low and ratio_high, without intercepts.  Alternatives to coefficients that are not
+            reported are not in it.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> one = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> len(dp.compare([one, one]).to_frame())
+        4
         """
         from dpinfer.result.frames import frame_of  # noqa: PLC0415  (loads pandas)
 
@@ -218,12 +288,39 @@ class Comparison:
         }
 
     def summary(self) -> str:
-        """`to_text`, by the name that results and descriptions have for it."""
+        """Return the table as text: `to_text` under the name that results and descriptions use.
+
+        Returns
+        -------
+        str
+            A page of 80 columns, to print.
+        """
         return self.to_text()
 
     def to_text(self, width: int = 80) -> str:
-        """The table as text in lines of ``width`` letters, at least 60: intervals stand under their
-        estimates, and models that do not fit beside the others under them.
+        """Return the table as text, with all notes.
+
+        Intervals stand under their estimates, and models that have no room beside the others under
+        them.
+
+        Parameters
+        ----------
+        width : int
+            The number of characters in a line, at least 60; 80 by default.
+
+        Returns
+        -------
+        str
+            A page to print.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> one = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> max(len(line) for line in dp.compare([one, one]).to_text(width=70).splitlines()) <= 70
+        True
         """
         if width < _SHORTEST:
             raise InputError(f"models side by side need a width of at least {_SHORTEST}")
@@ -236,18 +333,34 @@ class Comparison:
         return text.with_notes("\n".join([*head, table]), self.notes(), width)
 
     def to_markdown(self) -> str:
-        """The table in Markdown, with all notes."""
+        """Return the table in Markdown, with all notes.
+
+        Returns
+        -------
+        str
+            The text of the table.
+        """
         return markdown_page(self._grid(), [f"{self.caption}.", *self.notes()])
 
     def to_latex(self) -> str:
-        """The table as a LaTeX tabular, with all notes in small print under it; it needs no
-        package.
+        """Return the table as a LaTeX tabular, with all notes in small print under it.
+
+        Returns
+        -------
+        str
+            The tabular; it needs no package.
         """
         return latex_page(self._grid(), [f"{self.caption}.", *self.notes()])
 
     def to_html(self) -> str:
-        """The table in HTML, with all notes under it: no script, no style.  `dp.report` has a page
-        with a picture.
+        """Return the table in HTML, with all notes under it.
+
+        It has neither script nor style; `dp.report.side_by_side` makes a page with a figure.
+
+        Returns
+        -------
+        str
+            The element of the table.
         """
         return html_page(self._grid(), f"{self.caption}.", self.notes())
 

@@ -64,18 +64,43 @@ _APART = (
 
 @dataclass(frozen=True, repr=False)
 class Description(Figures):
-    """What describes the people of a table: everything here is released, every method
-    post-processing.
+    """The released description of a table, made by `describe`; every method is post-processing.
 
-    ``figures`` has one `Figure` per number; ``columns`` are those that are described, with what is
-    public about them; ``by`` names the grouping column, empty where there is none, and ``groups``
-    are its levels.  ``confidence`` is the level of the intervals, ``n`` the number of records or
-    units where it is public, ``unit`` whom the promise protects, ``privacy`` what was promised,
-    ``derived`` the names of columns that stand in no table.
+    Attributes
+    ----------
+    figures : tuple of Figure
+        One per number: column, level, group, figure, estimate, interval and status.
+    columns : tuple
+        The columns that are described, with what is public about them.
+    by : str
+        The grouping column, or "".
+    groups : tuple
+        The levels of the grouping column.
+    confidence : float
+        The confidence level.
+    n : int or None
+        The number of records or units, where it is public.
+    unit : Unit
+        What the guarantee protects.
+    privacy : Privacy
+        The guarantee: the budget, the releases and the id in the ledger.
+    derived : tuple of str
+        The names of columns that are expressions of others.
+
+    Examples
+    --------
+    The noise is off, for examples only.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> table1 = dp.describe(data.table, data.schema, dp.NoPrivacy(), columns=["health"])
+    >>> figure = table1.figures[0]
+    >>> print(figure.column, figure.figure, f"{figure.estimate:.0f}")
+    health records 20190
     """
 
     def statements(self) -> list[str]:
-        """What the figures mean, what was promised and what it does not cover, in words."""
+        """Return sentences on the meaning of the figures, and on the guarantee and its limits."""
         privacy = self.privacy
         facts = "; ".join(f"{column.name}: {public_facts(column)}" for column in self.columns)
         spent = ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events)
@@ -91,7 +116,7 @@ class Description(Figures):
         ]
 
     def meanings(self) -> list[str]:
-        """What the figures are figures of, in words."""
+        """Return sentences on the meaning of the figures."""
         kinds = {one.figure for one in self.figures}
         said = []
         if kinds & {MEAN, SD, Q25, MEDIAN, Q75}:
@@ -112,11 +137,25 @@ class Description(Figures):
         return [*said, errors_counted(self.privacy.budget), _APART]
 
     def caveats(self) -> tuple[str, ...]:
-        """What the promise and the intervals do not cover."""
+        """Return what the guarantee and the intervals do not cover."""
         return self.privacy.caveats(self.n, weighted=bool(self.unit.weights))
 
     def summary(self) -> str:
-        """Table 1 as text for a screen, with what it means under it."""
+        """Return Table 1 as text, with its meaning under it.
+
+        Returns
+        -------
+        str
+            A page of 80 columns, to print.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> table1 = dp.describe(data.table, data.schema, dp.NoPrivacy(), columns=["health"])
+        >>> "NOT PRIVATE" in table1.summary()  # the noise is off, for examples only
+        True
+        """
         title = "Differentially private description"
         if not self.privacy.private:
             title = "Description, NOT PRIVATE"
@@ -129,11 +168,25 @@ class Description(Figures):
         return f"{head}\n{table}"
 
     def typical(self) -> dict[str, dict[str, Any]]:
-        """What is typical of the columns, as `Schema.guess` takes it: forecasts then stand on what
-        was released.
+        """Return typical values of the columns, for `Schema.guess`.
 
-        Means and deviations of numbers, shares of levels, of all records, moved inside what a
-        schema takes.  What is open, told by group alone, or derived is left out.
+        Forecasts then rest on released numbers.
+
+        Returns
+        -------
+        dict
+            Mean and standard deviation of a number, shares of levels, of all records, moved inside
+            what a schema accepts.  Columns that are derived, not reported, or described by group
+            alone are not in it.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> table1 = dp.describe(data.table, data.schema, dp.NoPrivacy(), columns=["physlm"])
+        >>> schema = data.schema.guess(table1.typical())  # the noise is off, for examples only
+        >>> print(f"{schema.typical['physlm'].mean:.2f}")
+        0.12
         """
         told = {
             (one.column, one.level, one.figure): one.estimate
@@ -160,11 +213,25 @@ class Description(Figures):
         return found
 
     def to_markdown(self) -> str:
-        """Table 1 in Markdown, with what is open; `dp.report` has the rest."""
+        """Return Table 1 in Markdown, with the figures that are not reported under it.
+
+        `dp.report.markdown` has all statements, too.
+
+        Returns
+        -------
+        str
+            The text of the table.
+        """
         return markdown_page(table_one.grid(self), self._under())
 
     def to_latex(self) -> str:
-        """Table 1 as a LaTeX tabular; how private it is and what is open is printed under it."""
+        """Return Table 1 as a LaTeX tabular.
+
+        Returns
+        -------
+        str
+            The tabular; the guarantee and the figures that are not reported are printed under it.
+        """
         return latex_page(table_one.grid(self), self._under())
 
     def __repr__(self) -> str:
@@ -179,21 +246,46 @@ class Description(Figures):
         return [table_one.caption(self), *table_one.notes(self)]
 
     def to_json(self) -> str:
-        """Everything in the description, as one JSON object with a format name and a version.
+        """Return everything in the description as one JSON object, with a format name and a version.
 
-        Where there is no number, null stands, and the status says why; what has no end is "inf" or
-        "-inf".
+        Returns
+        -------
+        str
+            The JSON text.  Where there is no number it has null, and the status gives the reason;
+            an end that is infinite is "inf" or "-inf".
         """
         return saved.described(self)
 
     @classmethod
     def from_json(cls, document: str) -> "Description":
-        """The inverse of `to_json`, exact to the last bit; ``document`` is the text."""
+        """Read a description from its JSON text, exact to the last bit.
+
+        Parameters
+        ----------
+        document : str
+            The text that `to_json` returned.
+
+        Returns
+        -------
+        Description
+            The description.
+        """
         description: Description = saved.read_described(document, cls)
         return description
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_json` to the file at ``path``: it is whole or not there."""
+        """Write the description to a JSON file, which is complete or not there at all.
+
+        Parameters
+        ----------
+        path : path
+            Where the file is written; an existing one is replaced.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
+        """
         try:
             persistence.write(Path(path), self.to_json().encode())
         except OSError as fault:
@@ -204,8 +296,31 @@ class Description(Figures):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Description":
-        """The description in the file at ``path`` that `save`, `dp.report.write` or ``dpinfer
-        describe`` wrote.
+        """Read a description from a JSON file.
+
+        Parameters
+        ----------
+        path : path
+            The file that `save`, `dp.report.write` or ``dpinfer describe`` wrote.
+
+        Returns
+        -------
+        Description
+            The description.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or holds no description.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> table1 = dp.describe(data.table, data.schema, dp.NoPrivacy(), columns=["health"])
+        >>> table1.save("description.json")  # the noise is off, for examples only
+        >>> len(dp.Description.load("description.json").figures) == len(table1.figures)
+        True
         """
         try:
             document = Path(path).read_text(encoding="utf-8")

@@ -137,24 +137,22 @@ class Estimates:
 
     @property
     def statuses(self) -> tuple[str, ...]:
-        """The status of each coefficient, also where all are reported."""
+        """Return the status of each coefficient, also where all are reported."""
         return self.status or (REPORTED,) * len(self.names)
 
     @property
     def reported(self) -> npt.NDArray[np.bool_]:
-        """Whether each coefficient has a finite interval."""
+        """Return whether each coefficient has a finite interval."""
         return np.array([status == REPORTED for status in self.statuses])
 
     @property
     def intercept(self) -> bool:
-        """Whether the first coefficient is an intercept."""
+        """Return whether the first coefficient is an intercept."""
         return INTERCEPT in self.names[:1]
 
     @property
     def nobs(self) -> float:
-        """The number of records, or units, as statsmodels calls it: the public one, else the
-        released noisy one.
-        """
+        """Return the number of records or units: the public one, or the released noisy one."""
         if self.model.n is not None:
             return float(self.model.n)
         if self.geometry is not None:
@@ -163,9 +161,7 @@ class Estimates:
 
     @property
     def records(self) -> str:
-        """The number of records, or units, where it is public, else the released one; how many are
-        usable, if fewer.
-        """
+        """Return the number of records or units in words, and how many of them are usable."""
         n = self.model.n
         if self.geometry is None:
             return f"{n:,}"
@@ -179,14 +175,14 @@ class Estimates:
 
     @property
     def size(self) -> dict[str, str]:
-        """The same under its name, for a list of facts."""
+        """Return the same as a fact under its name."""
         if not self.model.unit.many:
             return {"Records": self.records}
         return {"Units": f"{self.records}, {self.privacy.unit} each"}
 
     @property
     def usable(self) -> str:
-        """How many records could be encoded, as far as it was released, in a sentence."""
+        """Return a sentence on how many records could be encoded, as far as that was released."""
         if self.geometry is None:
             return (
                 "How many of the records could be encoded was not released; one that could not "
@@ -213,10 +209,10 @@ class Estimates:
 
     @property
     def too_few(self) -> str:
-        """A warning where clearly fewer records were usable than there are; empty otherwise, and
-        where neither number is released.
+        """Return a warning where clearly fewer records were usable than there are, otherwise "".
 
-        A released number below the public one is below it by more than its noise.
+        It is empty, too, where neither number is released.  A released number below the public one
+        is below it by more than its noise.
         """
         n = self.model.n
         unit = self.model.unit
@@ -235,8 +231,9 @@ class Estimates:
 
     @property
     def covariance(self) -> Array:
-        """Covariance of the estimate, sampling and privacy noise together; NaN for what has no
-        interval.
+        """Return the covariance of the estimate: sampling error and privacy noise together.
+
+        It is NaN for coefficients that are not reported.
         """
         kept = self.reported
         matrix = np.full((len(kept), len(kept)), np.nan)
@@ -245,14 +242,29 @@ class Estimates:
 
     @property
     def noise_share(self) -> Array:
-        """The part of each variance that is privacy noise, from 0 to 1; NaN for what has no
-        interval.
+        """Return the share of each variance that is privacy noise, from 0 to 1.
+
+        It is NaN for coefficients that are not reported.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression(
+        ...     "mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.1), insecure_seed=0
+        ... )
+        >>> result = model.fit(data.table).result_  # the seed is for examples only
+        >>> print([f"{share:.1f}" for share in result.noise_share])
+        ['0.5', '0.5']
         """
         return self._spread(self.error.noise_share(), np.nan)
 
     @property
     def std_error(self) -> Array:
-        """Standard errors, sampling and privacy noise together; NaN for what has no interval."""
+        """Return the standard errors: sampling error and privacy noise together.
+
+        They are NaN for coefficients that are not reported.
+        """
         return np.sqrt(np.diag(self.covariance))
 
     @property
@@ -270,29 +282,49 @@ class Estimates:
 
     @property
     def params(self) -> "pd.Series[float]":
-        """The estimates by name, as statsmodels calls them; NaN for what has no interval."""
+        """Return the estimates by name, as statsmodels calls them.
+
+        They are NaN for coefficients that are not reported.
+        """
         return self._series(self._shown, "params")
 
     @property
     def bse(self) -> "pd.Series[float]":
-        """The standard errors by name."""
+        """Return the standard errors by name, as statsmodels calls them."""
         return self._series(self.std_error, "bse")
 
     @property
     def tvalues(self) -> "pd.Series[float]":
-        """Estimates over standard errors, by name; NaN also where an interval allows for a bias, as
-        p-values then rest on more than that.
+        """Return the estimates divided by their standard errors, by name.
+
+        They are NaN also where an interval allows for a bias: the p-value then depends on the bias
+        bound, too.
         """
         return self._series(self._z_values, "tvalues")
 
     @property
     def pvalues(self) -> "pd.Series[float]":
-        """Two-sided p-values of "this coefficient is 0", by name."""
+        """Return the two-sided p-values of "this coefficient is 0", by name."""
         return self._series(self._p_values, "pvalues")
 
     def cov_params(self) -> "pd.DataFrame":
-        """The covariance matrix of the estimates by name; NaN rows and columns for what has no
-        interval.
+        """Return the covariance matrix of the estimates by name, as statsmodels calls it.
+
+        Returns
+        -------
+        DataFrame
+            Rows and columns are the coefficients; those that are not reported have NaN.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(result.cov_params().round(3))
+                     (Intercept)  physlm
+        (Intercept)        0.001  -0.001
+        physlm            -0.001   0.020
         """
         from dpinfer.result.frames import UncutFrame  # noqa: PLC0415  (loads pandas)
 
@@ -311,11 +343,33 @@ class Estimates:
     def conf_int(
         self, level: float = 0.95, alpha: float | None = None, *, frame: bool = False
     ) -> "Array | pd.DataFrame":
-        """Confidence intervals, one row (low, high) per coefficient; (-inf, inf) where there is
-        none.
+        """Return the confidence intervals.
 
-        ``level`` lies between one half and 1; ``alpha``, as in statsmodels, is 1 - level and may be
-        given instead.  An array, or with ``frame=True`` a pandas data frame indexed by coefficient.
+        Parameters
+        ----------
+        level : float
+            The confidence level, from one half to 1; 0.95 by default.
+        alpha : float, optional
+            1 - level, as in statsmodels, instead of ``level``.
+        frame : bool
+            Whether a pandas data frame indexed by coefficient is returned; by default it is an
+            array.
+
+        Returns
+        -------
+        array of shape (d, 2), or DataFrame
+            One row (low, high) per coefficient; (-inf, inf) for those that are not reported.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(result.conf_int(frame=True).round(2))
+                      low  high
+        (Intercept)  2.55  2.67
+        physlm       1.73  2.28
         """
         reported = self.error.interval(self.estimate[self.reported], checked(level, alpha))
         intervals = self._spread(reported, [-np.inf, np.inf])
@@ -326,7 +380,34 @@ class Estimates:
         return UncutFrame(intervals, index=list(self.names), columns=["low", "high"])
 
     def simultaneous(self, level: float = 0.95) -> Array:
-        """Intervals that cover all reported coefficients together with probability ``level``."""
+        """Return intervals that cover all reported coefficients together.
+
+        Parameters
+        ----------
+        level : float
+            The probability that all intervals cover; 0.95 by default.
+
+        Returns
+        -------
+        array of shape (d, 2)
+            One row (low, high) per coefficient; (-inf, inf) for those that are not reported.
+
+        Notes
+        -----
+        They are sup-t bands: the estimate plus or minus c standard errors, c the quantile of the
+        largest absolute t among draws from the distribution of the error (Montiel Olea and
+        Plagborg-Møller, 2019, Simultaneous confidence bands).  Bias bounds are added at the ends.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> low, high = result.simultaneous()[1]
+        >>> print(f"{low:.1f} to {high:.1f}")
+        1.7 to 2.3
+        """
         checked(level)
         if not self.reported.any():
             return self.conf_int(level)
@@ -351,7 +432,7 @@ class Estimates:
 
     @property
     def clipped_to(self) -> tuple[str, ...]:
-        """The range that each number was winsorised to, as low..high; empty where none was."""
+        """Return the range to which each number was winsorised, as low..high, or ""."""
         if self.geometry is None:
             return ("",) * len(self.names)
         ranges = self.geometry.ranges()
@@ -443,12 +524,30 @@ class Estimates:
         return [tuple(self.names[j] for j in np.flatnonzero(row)) for row in named]
 
     def ordinary_intercept(self, level: float = 0.95) -> dict[str, Any] | None:
-        """The intercept where every column is 0, as a row of `table` of the given ``level``; None
-        if there is no other.
+        """Return the intercept where every column is 0, where the fit reports another one.
 
-        A fit in a geometry reports the intercept at a released centre.  The ordinary one is that
-        less the centre times the slopes: it has an interval where every slope has one, or where all
-        coefficients together tell it.
+        A fit without a penalty reports the intercept at a released centre.  This one is that less
+        the centre times the slopes, and has an interval where the joint distribution of all
+        coefficients determines it.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        dict or None
+            A row as in `table`; None where the reported intercept is this one already.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> result.ordinary_intercept() is None
+        True
         """
         if self.geometry is None or not self.intercept:
             return None
@@ -479,15 +578,32 @@ class Estimates:
         }
 
     def table(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """One row per coefficient of the formula: name, estimate, std_error, z, p_value, low, high,
-        noise_share, clipped_to, status.
+        """Return one row per coefficient of the formula; every view is made from these rows.
 
-        Intervals have the given ``level``.  ``clipped_to`` is the range that a number was winsorised
-        to, empty where it was not: its bounds are wider than what the budget can see, and its interval
-        allows for what lies beyond.  Every view is made from it.  A row whose status is not
-        "reported" has no number and an infinite interval, and the status says why.  ``z`` is the
-        estimate over its standard error, and NaN where that alone does not give the p-value: where
-        the interval allows for a bias.
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        list of dict
+            name, estimate, std_error, z, p_value, low, high, noise_share, clipped_to and status.
+            ``clipped_to`` is the range to which a number was winsorised, because its bounds are
+            wider than what this budget can determine; the interval allows for the values beyond.  A
+            row whose status is not "reported" has no numbers, an infinite interval, and the reason
+            as its status.  ``z`` is NaN where the interval allows for a bias, which the p-value
+            then depends on, too.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> row = result.table()[1]
+        >>> print(row["name"], f"{row['estimate']:.2f}", row["status"])
+        physlm 2.01 reported
         """
         intervals = self.conf_int(level)
         columns = {

@@ -31,11 +31,21 @@ _LEVEL = re.compile(r"\[[^\]]*\]")
 
 @dataclass(frozen=True)
 class WaldTest:
-    """A test of linear restrictions; ``left_out`` names coefficients without an interval, which it
-    does not test.
+    """A test of linear restrictions.
 
-    ``p_value`` is from the law of the intervals.  Where these allow for a bias, or the noise is not
-    normal, it is not that of a chi-square law at ``statistic``.
+    Attributes
+    ----------
+    statistic : float
+        The quadratic statistic.
+    df : int
+        The number of restrictions.
+    p_value : float
+        From the distribution behind the intervals.  Where these allow for a bias, or the noise is
+        not normal, it is not that of a chi-square distribution at ``statistic``.
+    tested : tuple of str
+        The coefficients that are tested.
+    left_out : tuple of str
+        The coefficients that are not, because they have no interval.
     """
 
     statistic: float
@@ -47,7 +57,17 @@ class WaldTest:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One linear combination of coefficients."""
+    """The estimate of one linear combination of coefficients.
+
+    Attributes
+    ----------
+    estimate, std_error : float
+        The estimate and its standard error.
+    low, high : float
+        The ends of its interval.
+    p_value : float
+        The two-sided p-value of "the combination is 0".
+    """
 
     estimate: float
     std_error: float

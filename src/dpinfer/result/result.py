@@ -21,99 +21,320 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FitResult(Estimates):
-    """Coefficients with the law of their error.  Everything here is released; every method is
-    post-processing.
+    """The coefficients of a fit, with the distribution of their error.
 
-    ``names`` and ``estimate`` have one entry per coefficient; ``hessian`` and ``score_cov`` are the
-    released matrices; ``question`` says what was regressed on what (None for `infer`), ``model``
-    what was estimated, ``privacy`` what was promised, ``geometry`` what a fit in one publishes
-    beside, ``band`` what least squares does.
+    Everything in a result is released: every method is post-processing and costs nothing.
 
-    ``status`` has a word for each coefficient, and is empty where all are reported.  A coefficient
-    whose status is not `REPORTED` has no interval: its numbers are NaN, its ``estimate`` is a
-    working value for predictions only, and ``error`` is the law of the others.  Where the status is
-    "open: ...", its column is in the model like any other, and its uncertainty is inside the
-    intervals of the others.  ``instead`` has what is known in its place, see `alternatives`;
-    ``joint`` is the law of all coefficients together, open ones too, which `contrast`, `wald` and
-    `predict` ask.
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the coefficients.
+    estimate : array
+        One estimate per coefficient; of a coefficient that is not reported, a working value for
+        predictions only.
+    error : LawOfError
+        The distribution of target - estimate, for the reported coefficients.
+    hessian : array
+        The released Hessian.
+    score_cov : array
+        The released covariance of the scores.
+    model : Model
+        What was estimated, by which method, with which penalty.
+    privacy : Privacy
+        The guarantee: the budget, the unit, the releases and the id in the ledger.
+    status : tuple of str
+        One status per coefficient, or empty where all are reported: "reported", or the reason why
+        not. The column of a coefficient that is not reported is in the model like any other, and
+        its uncertainty is inside the intervals of the others.
+    geometry : Geometry or None
+        The released centre, ranges and moments of a fit without a penalty.
+    band : Band or None
+        How least squares and Poisson regression clip outcomes.
+    question : Question or None
+        The formula, and what is public about its columns; None for `infer`.
+    instead : Alternatives or None
+        What is known instead of coefficients that are not reported: see `alternatives`.
+    joint : Joint or None
+        The joint distribution of all coefficients, those that are not reported included:
+        `contrast`, `wald` and `predict` use it.
+
+    Notes
+    -----
+    The covariance is the sandwich H⁻¹ΣH⁻¹/n (White, 1980; with units the cluster-robust one of
+    Liang and Zeger, 1986, times n/(n - 1)) plus that of the privacy noise.  Where clipping leaves a
+    bias that is only bounded, the interval is the shortest around the middle of the bounds that
+    covers at its level whatever the bias.
+
+    Examples
+    --------
+    The noise is off, for examples only.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> result = model.fit(data.table).result_
+    >>> result.names
+    ('(Intercept)', 'physlm')
+    >>> print([f"{estimate:.2f}" for estimate in result.estimate])
+    ['2.61', '2.01']
+    >>> print([f"{error:.2f}" for error in result.std_error])
+    ['0.03', '0.14']
     """
 
     def contrast(self, vector: str | npt.ArrayLike, level: float = 0.95) -> Contrast:
-        """Estimate and interval, of the given ``level``, of one linear combination of coefficients.
+        """Estimate one linear combination of coefficients, with its interval.
 
-        ``vector`` has one number per coefficient, or is a text such as ``"health[fair] -
-        health[good]"``; a reference level counts as 0.  Open coefficients may take part: the
-        combination is told where all coefficients together tell it, and is refused with the reasons
-        where they do not.
+        Coefficients that are not reported may take part: their joint distribution may determine the
+        combination though it does not determine each of them.
+
+        Parameters
+        ----------
+        vector : str or array of shape (d,)
+            A text such as ``"health[fair] - health[good]"``, in which a reference level counts as
+            0; or one number per coefficient.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        Contrast
+            ``estimate``, ``std_error``, ``low``, ``high`` and ``p_value``.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown, or the combination is not determined at this budget.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.PoissonRegression("mdvis ~ health", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> found = result.contrast("health[fair] - health[good]")
+        >>> print(f"{found.estimate:.2f} ({found.low:.2f} to {found.high:.2f})")
+        0.24 (0.16 to 0.33)
         """
         return hypotheses.contrast(self, vector, level)
 
     def wald(self, R: str | npt.ArrayLike, r: npt.ArrayLike = 0.0) -> WaldTest:
-        """Test R target = r, or equations by names.
+        """Test linear restrictions R θ = r, or equations between coefficients.
 
-        ``R`` is a matrix with ``r`` its right side, or a text: ``"a = b"``, ``"a = b = 0"``, ``"a =
-        0, b = 2"``, or the name of a term, ``"health"``, whose reported levels are tested together;
-        ``left_out`` names the others.  As in `contrast`, open coefficients may take part where all
-        coefficients together tell every row.
+        Parameters
+        ----------
+        R : str or array of shape (k, d)
+            A text: ``"a = b"``, ``"a = b = 0"``, ``"a = 0, b = 2"``, or the name of a term,
+            ``"health"``, whose reported levels are tested together; or a matrix.
+        r : float or array of shape (k,)
+            The right side of a matrix; 0 by default.
+
+        Returns
+        -------
+        WaldTest
+            ``statistic``, ``df``, ``p_value``, the coefficients ``tested``, and those ``left_out``
+            because they are not reported.
+
+        Raises
+        ------
+        InputError
+            If a name is unknown, rows are linearly dependent, or a row is not determined at this
+            budget.
+
+        Notes
+        -----
+        The statistic is (Rθ̂ - r)ᵀ(RVRᵀ)⁻¹(Rθ̂ - r), V the covariance of the estimate.  The p-value
+        is that of the chi-square distribution only where the error is normal and without a bias
+        bound; otherwise it is the share of draws from the distribution of the error that reach the
+        statistic.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.PoissonRegression("mdvis ~ health", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> test = result.wald("health")
+        >>> print(test.df, f"{test.statistic:.1f}")
+        3 162.9
         """
         return hypotheses.wald(self, R, r)
 
     def t_test(self, what: str, level: float = 0.95) -> Contrast:
-        """One equation by names, as in statsmodels: ``"a = b"``, ``"a = 2"``, ``"a"`` for a = 0.
+        """Test one equation between coefficients, as in statsmodels.
 
-        Estimate and interval, of the given ``level``, of the left side of ``what`` less the right
-        one, and the p-value of the equation.  Several equations at once are a test for `wald`.
+        Parameters
+        ----------
+        what : str
+            ``"a = b"``, ``"a = 2"``, or ``"a"`` for a = 0; several equations are a test for `wald`.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        Contrast
+            ``estimate``, ``std_error``, ``low`` and ``high`` of the left side less the right side,
+            and the ``p_value`` of the equation.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> test = result.t_test("physlm = 2")
+        >>> print(f"{test.estimate:.2f} ({test.low:.2f} to {test.high:.2f}), p = {test.p_value:.2f}")
+        0.01 (-0.27 to 0.28), p = 0.96
         """
         return hypotheses.equation(self, what, level)
 
     def odds_ratios(self, level: float = 0.95) -> "pd.DataFrame":
-        """Odds ratios of a logistic regression with intervals of the given ``level``, indexed by
-        coefficient.
+        """Return the odds ratios of a logistic regression, with their intervals.
 
-        The intercept has none: exp of it is the odds at the released centre, or at 0.
+        The intercept has no odds ratio: exp of it is the odds at the released centre, or where
+        every column is 0.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            odds_ratio, low, high, p_value and status, indexed by coefficient.
+
+        Raises
+        ------
+        InputError
+            If the model is no logistic regression.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> plan = dp.GeometryPlan(dp.NoPrivacy())  # the noise is off, for examples only
+        >>> model = dp.LogisticRegression("visit ~ physlm", schema=data.schema, plan=plan)
+        >>> ratios = model.fit(data.table).result_.odds_ratios()
+        >>> print(f"{ratios.loc['physlm', 'odds_ratio']:.2f}")
+        1.63
         """
         return _framed(prediction.odds_ratios(self, level), "name")
 
     def rate_ratios(self, level: float = 0.95) -> "pd.DataFrame":
-        """Rate ratios of a regression of counts, rates or costs, with intervals of the given
-        ``level``, indexed by coefficient.
+        """Return the rate ratios of a Poisson regression, with their intervals.
 
-        A rate ratio is by what the mean is multiplied where a column is one higher, or at a level
-        instead of its reference.  The intercept has none: exp of it is the rate at the released
-        centre.
+        A rate ratio is the factor of the mean where a column is one higher, or at a level instead
+        of its reference.  The intercept has none: exp of it is the rate at the released centre.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            rate_ratio, low, high, p_value and status, indexed by coefficient.
+
+        Raises
+        ------
+        InputError
+            If the model is no Poisson regression.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.PoissonRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(f"{result.rate_ratios().loc['physlm', 'rate_ratio']:.2f}")
+        1.77
         """
         return _framed(prediction.rate_ratios(self, level), "name")
 
     def predict(self, rows: Any, level: float = 0.95) -> "pd.DataFrame":
-        """Probabilities (logistic regression), rates (counts) or means in the units of the outcome,
-        with their confidence intervals.
+        """Predict probabilities, rates or means of the outcome, with their intervals.
 
-        ``rows`` is a table, a dict of columns such as ``{"age": [30, 50], "health": "good"}`` or
-        the path of a file, in original units; values beyond their bounds count as the bound, as in
-        the fit.  Intervals have the given ``level`` and are about the probability or mean, not
-        about a single outcome.  A row that rests on an open coefficient still has an interval where
-        all coefficients together tell it; else the interval is infinite, (0, 1) for a probability,
-        the prediction is made with the working values, and ``open`` names the coefficients.
-        ``target`` says of what: those of a "penalised" fit are of the shrunk coefficients.  Where a
-        regression of counts has an exposure, rows that hold it get the mean of the count at that
-        exposure, and rows without it the rate per unit of exposure.
+        Parameters
+        ----------
+        rows : table, dict of columns or path
+            The rows in original units, such as ``{"age": [30, 50], "health": "good"}``; values
+            beyond their bounds count as the bound, as in the fit.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            prediction, std_error, low, high, status, open and target, one row per row.  Where the
+            interval is not determined at this budget it is infinite, (0, 1) for a probability;
+            ``open`` then names the coefficients that are not reported, and the prediction uses
+            their working values.
+
+        Notes
+        -----
+        An interval is one of the probability or mean, not of a single outcome.  With ``target``
+        "penalised" the predictions are those of the shrunk coefficients.  Where a Poisson
+        regression has an exposure, rows that hold it get the mean of the count at that exposure,
+        and rows without it the rate per unit of exposure.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(result.predict({"physlm": [0.0, 1.0]})[["prediction", "low", "high"]].round(2))
+           prediction   low  high
+        0        2.61  2.55  2.67
+        1        4.62  4.35  4.89
         """
         return _framed(prediction.predictions(self, rows, level))
 
     def margins(self, at: Any = prediction.CENTRE, level: float = 0.95) -> "pd.DataFrame":
-        """Marginal effects on the probability or mean, with intervals of the given ``level`` by the
-        delta method.
+        """Return marginal effects on the probability or mean, with intervals by the delta method.
 
-        ``at`` is "centre": effects of single columns where the others are at the released centre, a
-        level against its reference; or rows as for `predict`: the average over them, every term
-        moving with its column.  A column has the same name in both.  The average over the records of
-        the fit would be another release, and is refused.
+        Parameters
+        ----------
+        at : "centre", table, dict of columns or path
+            "centre", the default: effects of single columns where the others are at the released
+            centre, a level against its reference.  Rows as for `predict`: the average over them,
+            every term moving with its column.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            effect, std_error, p_value, low, high and status, indexed by column.
+
+        Raises
+        ------
+        InputError
+            If the average over the records of the fit is asked for, which would be another release,
+            or the centre of a fit that released none.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.PoissonRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(result.margins({"physlm": [0.0, 1.0]})[["effect", "low", "high"]].round(2))
+                effect   low  high
+        name
+        physlm    2.06  1.76  2.36
         """
         return _framed(prediction.margins(self, at, level), "name")
 
     def warnings(self) -> list[str]:
-        """What to know before a number is read: that few records were usable, that the budget
-        changed the model.
+        """Return warnings to read before any number.
+
+        Returns
+        -------
+        list of str
+            That few records were usable, or that a budget without a δ led to a penalised model;
+            empty where there is nothing to say.
         """
         return [
             warning
@@ -122,7 +343,7 @@ class FitResult(Estimates):
         ]
 
     def published(self) -> list[str]:
-        """What was released beside the coefficients, in words."""
+        """Return sentences about what was released beside the coefficients."""
         statements = []
         if self.geometry is not None:
             statements += [self.geometry.at(self.names), *self.geometry.clippings()]
@@ -134,9 +355,7 @@ class FitResult(Estimates):
         return statements
 
     def intercepts(self, level: float = 0.95) -> list[str]:
-        """What the intercept is, in words, and the other one where there are two; intervals of the
-        given ``level``.
-        """
+        """Return sentences that explain the intercept, with intervals of the given ``level``."""
         ordinary = self.ordinary_intercept(level)
         if ordinary is None:
             return []
@@ -155,48 +374,139 @@ class FitResult(Estimates):
         ]
 
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
-        """The table as a pandas data frame, indexed by coefficient, with intervals of the given
-        ``level``.
+        """Return the table of coefficients as a pandas data frame.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `table`, indexed by coefficient.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(result.to_frame(level=0.9)[["estimate", "low", "high"]].round(2))
+                     estimate   low  high
+        name
+        (Intercept)      2.61  2.56  2.66
+        physlm           2.01  1.77  2.24
         """
         return _framed(self.table(level), "name")
 
     def tidy(self, level: float = 0.95) -> "pd.DataFrame":
-        """One row per coefficient, as R's broom has it, with intervals of the given ``level``: term,
-        estimate, std_error, statistic, p_value, conf_low, conf_high, noise_share, clipped_to, status.
+        """Return one row per coefficient, as R's broom has it.
 
         The numbers are those of `to_frame`; the term is a column, so that tables of several models
-        can be put under each other.
+        can be stacked.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            term, estimate, std_error, statistic, p_value, conf_low, conf_high, noise_share,
+            clipped_to and status.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(result.tidy()[["term", "estimate", "std_error"]].round(2))
+                  term  estimate  std_error
+        0  (Intercept)      2.61       0.03
+        1       physlm      2.01       0.14
         """
         from dpinfer.result import tidy  # noqa: PLC0415  (loads pandas)
 
         return tidy.tidy(self, level)
 
     def glance(self) -> "pd.DataFrame":
-        """The fit in one row, as R's broom has it.
+        """Return the fit in one row, as R's broom has it.
 
-        ``nobs`` is the number of records, or units, NaN where it is private; ``usable`` what was
-        released of it, noisy: how many could be used or, where rows count by weights, what they
-        count together.  ``without_interval`` is the number of coefficients that have none; epsilon,
-        delta and rho are those that the budget has.
+        Returns
+        -------
+        DataFrame
+            Model, target, outcome and formula; ``nobs``, the number of records or units, NaN where
+            it is private; ``usable``, the released number of usable ones, noisy, or the sum of
+            their weights; ``coefficients`` and how many are ``without_interval``; epsilon, delta
+            and rho of the budget; unit, neighbours, and whether the fit is private and booked.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(result.glance()[["nobs", "coefficients", "private"]])
+              nobs  coefficients  private
+        0  20190.0             2    False
         """
         from dpinfer.result import tidy  # noqa: PLC0415  (loads pandas)
 
         return tidy.glance(self)
 
     def alternatives(self, level: float = 0.95) -> "pd.DataFrame":
-        """What is known instead of open coefficients, with intervals of the given ``level``: other
-        questions, by name.
+        """Return what is known instead of the coefficients that are not reported.
 
-        The columns are those of `to_frame` and ``instead_of``, the coefficient that a line stands
-        for and is no estimate of: a number clipped to its released range, a level against another
-        reference.  It is empty where nothing is known instead.
+        Each row answers another question, which its name states: a number clipped to its released
+        range, or a level against another reference.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `to_frame`, and ``instead_of``: the coefficient that the row stands for,
+            and is no estimate of.  It is empty where nothing is known instead.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> list(result.alternatives().columns)[-1]
+        'instead_of'
         """
         columns = [*self.table(level)[0], "instead_of"]
         return _framed(self.instead_rows(level), "name", columns)
 
     def summary(self, level: float = 0.95) -> str:
-        """The regression table as text, with intervals of the given ``level`` and the privacy
-        statement under it.
+        """Return the table of coefficients as text, with the privacy statement under it.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        str
+            A page of 80 columns, to print.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> "NOT PRIVATE" in result.summary()
+        True
         """
         title = "Differentially private regression"
         if not self.privacy.private:
@@ -249,14 +559,34 @@ class FitResult(Estimates):
         ]
 
     def to_markdown(self, level: float = 0.95) -> str:
-        """The table in Markdown, with intervals of the given ``level`` and what was asked;
-        `dp.report` has the rest.
+        """Return the table of coefficients in Markdown, with the question above it.
+
+        `dp.report.markdown` has all statements, too.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        str
+            The text of the table.
         """
         return coefficient_table.markdown(self, level)
 
     def to_latex(self, level: float = 0.95) -> str:
-        """The table as a LaTeX tabular, with intervals of the given ``level``; what was asked and
-        what is open is printed under it.
+        """Return the table of coefficients as a LaTeX tabular.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        str
+            The tabular; the question and the coefficients that are not reported are named under it.
         """
         return coefficient_table.latex(self, level)
 
@@ -267,20 +597,55 @@ class FitResult(Estimates):
         return coefficient_table.html(self, 0.95)
 
     def to_json(self) -> str:
-        """Everything in the result, as one JSON object with a format name and a version.
+        """Return everything in the result as one JSON object, with a format name and a version.
 
-        No number is a text: null stands where there is none, and the status says why.
+        Returns
+        -------
+        str
+            The JSON text.  Where there is no number it has null, and the status gives the reason.
         """
         return saved.document(self)
 
     @classmethod
     def from_json(cls, document: str) -> "FitResult":
-        """The inverse of `to_json`, exact to the last bit; ``document`` is the text."""
+        """Read a result from its JSON text, exact to the last bit.
+
+        Parameters
+        ----------
+        document : str
+            The text that `to_json` returned.
+
+        Returns
+        -------
+        FitResult
+            The result.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> again = dp.FitResult.from_json(result.to_json())
+        >>> (again.estimate == result.estimate).all().item()
+        True
+        """
         result: FitResult = saved.read(document, cls)
         return result
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `to_json` to the file at ``path``: it is whole or not there."""
+        """Write the result to a JSON file, which is complete or not there at all.
+
+        Parameters
+        ----------
+        path : path
+            Where the file is written; an existing one is replaced.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
+        """
         try:
             persistence.write(Path(path), self.to_json().encode())
         except OSError as fault:
@@ -291,8 +656,31 @@ class FitResult(Estimates):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "FitResult":
-        """The result in the file at ``path`` that `save`, `dp.report.write` or ``dpinfer fit``
-        wrote.
+        """Read a result from a JSON file.
+
+        Parameters
+        ----------
+        path : path
+            The file that `save`, `dp.report.write` or ``dpinfer fit`` wrote.
+
+        Returns
+        -------
+        FitResult
+            The result.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or holds no result.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+        >>> model.fit(data.table).result_.save("result.json")  # the noise is off, for examples only
+        >>> dp.FitResult.load("result.json").names
+        ('(Intercept)', 'physlm')
         """
         try:
             document = Path(path).read_text(encoding="utf-8")

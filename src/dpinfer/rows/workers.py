@@ -291,9 +291,31 @@ def _controller() -> Any:
 
 @contextmanager
 def progress(watch: Watch) -> Iterator[None]:
-    """Tell ``watch`` inside the step of a fit and which part of a pass over the rows is done.
+    """Call a function with the progress of every pass over the rows, inside a ``with`` block.
 
-    How many passes a search makes depends on the data: the reports are for the holder of the data alone.
+    How many passes a search makes depends on the data: only the holder of the data may see the
+    calls.
+
+    Parameters
+    ----------
+    watch : callable
+        Called with the name of the step and the part of its pass that is done, from 0 to 1.
+
+    Yields
+    ------
+    None
+        The fits inside the block are watched.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> parts = []
+    >>> with dp.progress(lambda step, part: parts.append(part)):
+    ...     result = model.fit(data.table).result_
+    >>> max(parts)
+    1.0
     """
     token = _watch.set(watch)
     try:

@@ -108,13 +108,44 @@ _DRAFT_ENTRIES = {
 
 @dataclass(frozen=True, init=False)
 class Schema:
-    """The public side of a table: its ``columns`` by name, the ``unit`` of privacy, a ``title`` and
-    a ``source``.
+    """The public side of a table: its columns with their types and bounds, and the unit of privacy.
 
-    ``unit`` says what is protected, which rows are one unit and what a row counts; a text names a
-    unit of one row.  ``typical`` holds public guesses of what columns are like, for forecasts.
-    ``derived`` columns stand in no table: each is an expression of columns and of derived columns
-    above it.
+    It is mostly read from a TOML file, which `draft` begins.
+
+    Parameters
+    ----------
+    columns : dict of names and columns
+        The columns by name, in the order of the file.
+    unit : Unit or str
+        What is protected, which rows are one unit, and how rows are weighted; a text names a unit
+        of one row, by default "one record".
+    title : str
+        A title of the data; empty by default.
+    source : str
+        Where the data are from; empty by default.
+    typical : dict of names and typical values, optional
+        Public guesses of means, standard deviations and shares, for forecasts; by default there are
+        none.
+    derived : dict of names and derived columns, optional
+        Columns that are expressions of columns, and of derived columns above them; by default there
+        are none.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> schema = dp.Schema.parse('''
+    ... unit = "one patient"
+    ... [columns.age]
+    ... type = "integer"
+    ... low = 18
+    ... high = 100
+    ... [columns.smoker]
+    ... type = "boolean"
+    ... ''')
+    >>> schema.unit.name
+    'one patient'
+    >>> schema["age"].high
+    100.0
     """
 
     columns: Mapping[str, Column]
@@ -152,12 +183,36 @@ class Schema:
 
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
-        """Read the TOML file at ``path``.  Errors name the file and the line."""
+        """Read a schema from a TOML file.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be read, or a key is missing or wrong; the message names file and
+            line.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> dp.datasets.rand_hie().schema.write("schema.toml")
+        >>> dp.Schema.read("schema.toml")["health"].reference
+        'excellent'
+        """
         return toml.load(_text_of(Path(path)), Path(path).name, cls._of_document)
 
     @classmethod
     def of(cls, given: "Schema | str | os.PathLike[str] | None") -> "Schema":
-        """Return a schema as ``schema=`` is given it: itself, or the path of its file."""
+        """Return the schema that ``given`` is, or that is in the file at this path."""
         if isinstance(given, cls):
             return given
         if isinstance(given, str | os.PathLike):
@@ -168,7 +223,34 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> "Schema":
-        """Read TOML text.  Errors name the line."""
+        """Read a schema from TOML text.
+
+        Parameters
+        ----------
+        text : str
+            The text of a schema file.
+
+        Returns
+        -------
+        Schema
+            The schema.
+
+        Raises
+        ------
+        InputError
+            If a key is missing or wrong; the message names the line.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.Schema.parse('''
+        ... [columns.visit]
+        ... type = "outcome"
+        ... levels = ["no", "yes"]
+        ... ''')
+        >>> schema["visit"].levels
+        ('no', 'yes')
+        """
         if not isinstance(text, str):
             raise InputError(
                 f"Schema.parse takes TOML text, not {type(text).__name__}; Schema.read takes a path"
@@ -195,11 +277,34 @@ class Schema:
 
     @classmethod
     def draft(cls, table: Any, columns: Iterable[str] | None = None) -> str:
-        """Return the text of a first schema, from the names and types of the columns of a table or
-        file; of all of them, or of ``columns`` alone.
+        """Draft the text of a schema from the names and types of the columns of a table.
 
         Guarantee [drafts_read_no_values]: the text depends on names and types alone, and is no
         valid schema until a person has filled in what is public.
+
+        Parameters
+        ----------
+        table : a table, or the path of a file
+            The table; none of its values is read.
+        columns : iterable of str, optional
+            The columns to draft; by default all.
+
+        Returns
+        -------
+        str
+            TOML text with a gap, "?", at every public fact that a person must fill in.
+
+        Raises
+        ------
+        InputError
+            If the table has no column of a name.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> text = dp.Schema.draft(dp.datasets.rand_hie().table, columns=["mdvis"])
+        >>> "[columns.mdvis]" in text
+        True
         """
         # Public facts do without tables; this one call is handed a table, and loads their readers.
         from dpinfer.tables.table import table_of  # noqa: PLC0415
@@ -217,8 +322,17 @@ class Schema:
         return text.replace(_DELETE, "")
 
     def write(self, path: str | Path) -> None:
-        """Write a TOML file at ``path`` that reads back as an equal schema; a reader never sees
-        half of it.
+        """Write the schema to a TOML file that reads back as an equal schema.
+
+        Parameters
+        ----------
+        path : path
+            Where the file is written, complete or not at all; an existing one is replaced.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written.
         """
         try:
             persistence.write(Path(path), toml.dump(self.document()).encode())
@@ -228,10 +342,23 @@ class Schema:
             ) from None
 
     def digest(self) -> str:
-        """Return the SHA-256 of the content as hex digits: equal schemas have the same, in whatever
-        order they are written.
+        """Return the SHA-256 of the content, by which ledgers name a schema.
 
-        What is ``typical`` does not count: a guess changes no release.
+        Equal schemas have the same, in whatever order they are written.  What is ``typical`` does
+        not count: a guess changes no release.
+
+        Returns
+        -------
+        str
+            64 hexadecimal digits.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema
+        >>> guessed = schema.guess({"visit": {"true": 0.7}})
+        >>> schema.digest() == guessed.digest()
+        True
         """
         content = replace(self, typical={}).document()
         canonical = json.dumps(content, sort_keys=True, ensure_ascii=True)
@@ -240,14 +367,35 @@ class Schema:
     def guess(self, typical: Mapping[str, Any]) -> "Schema":
         """Return the same schema with public guesses for forecasts, beside those it has.
 
-        ``typical`` has one entry per column, as in a file: ``{"age": {"mean": 40, "sd": 15}, "sex":
-        {"f": 0.5}}``.
+        Parameters
+        ----------
+        typical : dict of names and guesses
+            One entry per column, as in a file: ``{"age": {"mean": 40, "sd": 15}, "sex": {"f":
+            0.5}}``.
+
+        Returns
+        -------
+        Schema
+            The schema with the guesses.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema.guess({"physlm": {"mean": 0.1, "sd": 0.3}})
+        >>> schema.typical["physlm"].mean
+        0.1
         """
         new = {name: typical_of(self[name], entry) for name, entry in typical.items()}
         return replace(self, typical={**self.typical, **new})
 
     def document(self) -> dict[str, Any]:
-        """Return the content as TOML has it: what `write` writes."""
+        """Return the content as nested dictionaries, in the layout of the TOML file.
+
+        Returns
+        -------
+        dict
+            What `write` writes.
+        """
         facts = {key: getattr(self, key) for key in _FACTS if getattr(self, key)}
         columns = {name: entry_of(column) for name, column in self.columns.items()}
         for name, guess in self.typical.items():
@@ -256,9 +404,7 @@ class Schema:
         return facts | entries_of(self.unit) | {"columns": columns}
 
     def derived_from(self, names: Iterable[str]) -> tuple[Derived, ...]:
-        """Return the derived columns among these names, and those that they are derived from, in
-        order.
-        """
+        """Return the derived columns among these names, after those they are derived from."""
         wanted = set(names)
         for name in reversed(list(self.derived)):
             if name in wanted:

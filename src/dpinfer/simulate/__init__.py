@@ -1,6 +1,6 @@
-"""The laboratory: do these intervals cover, and how long will they be?
+"""Coverage studies and forecasts: do intervals cover, and how long will they be?
 
-Everything is seeded, and what reads records is not private.
+All are seeded.  A study reads records and is not private; a forecast reads none.
 """
 
 from dpinfer.simulate.forecast import Forecast, forecast

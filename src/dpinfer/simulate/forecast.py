@@ -61,17 +61,48 @@ _VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """How long the intervals of a fit to come will be, one number per budget and coefficient.
+    """The expected length of the intervals of a fit, one number per budget and coefficient.
 
-    ``names`` are the coefficients, ``budgets`` those asked for, or the one that was found.
-    ``half_width`` is the median over the replicates that report a coefficient (NaN where none
-    does), and ``reported`` is their share: in the others the line is open.  ``low`` and ``high``
-    are the range to expect: what eight in ten of these replicates have, times the factors ``off``
-    by which guesses miss.  ``within`` is what half of all replicates keep within, infinite where
-    fewer than half report it.  ``nonprivate`` is the half-width of the same model without noise; it
-    depends on the budget only where its penalty does.  ``records`` is the number of records, or of
-    units; ``level``, ``replicates`` and ``seed`` are those asked for.  ``setting`` and ``assumed``
-    say of what.
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the coefficients.
+    budgets : tuple of budgets
+        Those that were asked for, or the one that was found.
+    half_width : array
+        The median half-width over the replicates that report the coefficient; NaN where none does.
+    low, high : array
+        The range to expect: the middle eight in ten of these replicates, times the factors ``off``.
+    within : array
+        The half-width that half of all replicates keep within; infinite where fewer than half
+        report the coefficient.
+    reported : array
+        The share of replicates that report the coefficient.
+    nonprivate : array
+        The half-width of the same model without noise; it depends on the budget only where its
+        penalty does.
+    records : int
+        The number of records, or of units.
+    level : float
+        The confidence level.
+    replicates, seed : int
+        The number of simulated fits, and their seed.
+    setting : str
+        The formula and the number of records, in words.
+    assumed : tuple of str
+        The assumptions, in words.
+    off : tuple of float
+        The factors by which forecasts from guesses missed on real data; (1, 1) without guesses.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> schema = dp.datasets.rand_hie().schema
+    >>> forecast = dp.simulate.forecast(
+    ...     "mdvis ~ physlm", schema=schema, records=20_190, budgets=[dp.ZCDP(0.1)], replicates=2
+    ... )
+    >>> forecast.names
+    ('(Intercept)', 'physlm')
     """
 
     names: tuple[str, ...]
@@ -91,17 +122,46 @@ class Forecast:
     off: tuple[float, float] = (1.0, 1.0)
 
     def median(self, which: int = 0) -> tuple[float, float]:
-        """The median half-width over coefficients but the intercept, and without noise; ``which``
-        numbers the budget.
+        """Return the median half-width over the coefficients, with and without noise.
 
-        Both are of the coefficients that are reported at all; NaN where there are none.
+        Intercepts are left out, and coefficients that no replicate reports.
+
+        Parameters
+        ----------
+        which : int
+            The number of the budget; by default the first.
+
+        Returns
+        -------
+        private, nonprivate : float
+            NaN where no coefficient is reported.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema
+        >>> forecast = dp.simulate.forecast(
+        ...     "mdvis ~ physlm", schema=schema, records=20_190, budgets=[dp.ZCDP(0.1)], replicates=2
+        ... )
+        >>> private, nonprivate = forecast.median()
+        >>> bool(nonprivate < private)
+        True
         """
         private = self._middle(self.half_width[which], which)
         return private, self._middle(self.nonprivate[which], which)
 
     def range(self, which: int = 0) -> tuple[float, float]:
-        """From where to where the median half-width over coefficients but the intercept is to be
-        expected; NaN where none is reported.  ``which`` numbers the budget.
+        """Return the range in which the median half-width over the coefficients is to be expected.
+
+        Parameters
+        ----------
+        which : int
+            The number of the budget; by default the first.
+
+        Returns
+        -------
+        low, high : float
+            NaN where no coefficient is reported.
         """
         return self._middle(self.low[which], which), self._middle(self.high[which], which)
 
@@ -114,7 +174,13 @@ class Forecast:
         return float(np.median(values[slopes & known]))
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per budget and coefficient."""
+        """Return one row per budget and coefficient.
+
+        Returns
+        -------
+        list of dict
+            budget, name, half_width, low, high, nonprivate and reported.
+        """
         return [
             {
                 "budget": label(budget),
@@ -130,13 +196,25 @@ class Forecast:
         ]
 
     def to_frame(self) -> "pd.DataFrame":
-        """The table as a pandas data frame, indexed by budget and coefficient."""
+        """Return the table as a pandas data frame.
+
+        Returns
+        -------
+        DataFrame
+            The columns of `table`, indexed by budget and coefficient.
+        """
         import pandas as pd  # noqa: PLC0415  (heavy: loaded when a frame is asked for)
 
         return pd.DataFrame(self.table()).set_index(["budget", "name"])
 
     def summary(self) -> str:
-        """Ranges of half-widths as text, one column per budget, and under it what was assumed."""
+        """Return the ranges of half-widths as text, with the assumptions under them.
+
+        Returns
+        -------
+        str
+            One column per budget, to print.
+        """
         titles: list[str] = []
         columns: list[list[str]] = []
         plain: list[str] = []
@@ -155,7 +233,13 @@ class Forecast:
         return text.with_notes(table, self.statements())
 
     def statements(self) -> list[str]:
-        """What the numbers are, and what they rest on."""
+        """Return sentences on the meaning of the numbers, and on the assumptions.
+
+        Returns
+        -------
+        list of str
+            The sentences under the table of `summary`.
+        """
         return [
             f"Half-widths of {100 * self.level:.4g}% intervals, as ranges, from {self.replicates} simulated fits (seed "
             f"{self.seed}); in brackets how many print the line, where not all do: in the others it is open.",
@@ -179,9 +263,27 @@ class Forecast:
         ]
 
     def open(self, which: int = 0) -> tuple[str, ...]:
-        """The lines that fewer than half of the fits print, so that they are likely to be open.
+        """Return the coefficients that fewer than half of the simulated fits report.
 
-        ``which`` numbers the budget.
+        Parameters
+        ----------
+        which : int
+            The number of the budget; by default the first.
+
+        Returns
+        -------
+        tuple of str
+            Their names.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema
+        >>> forecast = dp.simulate.forecast(
+        ...     "visit ~ health", schema=schema, records=100, budgets=[dp.ZCDP(0.001)], replicates=2
+        ... )
+        >>> len(forecast.open())
+        4
         """
         return tuple(
             name
@@ -198,19 +300,59 @@ class Forecast:
         return sentences
 
     def to_json(self) -> str:
-        """The forecast as a JSON object."""
+        """Return the forecast as a JSON object.
+
+        Returns
+        -------
+        str
+            The JSON text.
+        """
         return json.dumps(
             persistence.encode(self, _names()), ensure_ascii=False, indent=1, allow_nan=False
         )
 
     @classmethod
     def from_json(cls, document: str) -> "Forecast":
-        """The inverse of `to_json`; ``document`` is the text."""
+        """Read a forecast from its JSON text.
+
+        Parameters
+        ----------
+        document : str
+            The text that `to_json` returned.
+
+        Returns
+        -------
+        Forecast
+            The forecast.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema
+        >>> forecast = dp.simulate.forecast(
+        ...     "mdvis ~ physlm", schema=schema, records=20_190, budgets=[dp.ZCDP(0.1)], replicates=2
+        ... )
+        >>> dp.simulate.Forecast.from_json(forecast.to_json()).names
+        ('(Intercept)', 'physlm')
+        """
         forecast: Forecast = persistence.decode(json.loads(document), _names())
         return forecast
 
     def cell(self, b: int, j: int) -> str:
-        """The range as it is printed; ``b`` numbers the budget, ``j`` the coefficient."""
+        """Return the range of one half-width as it is printed.
+
+        Parameters
+        ----------
+        b : int
+            The number of the budget.
+        j : int
+            The number of the coefficient.
+
+        Returns
+        -------
+        str
+            The range and, where not all simulated fits report the coefficient, the share that does.
+        """
         width = _in_range(self.low[b, j], self.high[b, j])
         share = self.reported[b, j]
         return width if share == 1 else f"{width} ({text.percent(share)})"
@@ -252,46 +394,62 @@ def forecast(  # noqa: PLR0913  (the public face)
     progress: Progress | None = None,
     **options: Unpack[ModelOptions],
 ) -> Forecast:
-    """How long the intervals of a fit will be, and which lines will be open, from public facts
-    alone.
+    """Forecast the length of the intervals of a fit, and the coefficients it will not report.
 
-    The fit itself runs on made-up records, as often as there are replicates.  No record is read and
-    nothing is booked.
+    The fit itself runs on simulated records, once per replicate.  No record is read and nothing is
+    booked: a forecast uses public facts alone.
 
     Parameters
     ----------
-    model : a dpinfer model with a formula and a schema
-        What is forecast is exactly what ``model.fit`` would do; what is ``typical`` in its schema
-        is what records are made of.
+    model : a dpinfer model with a formula and a schema, or a formula
+        The forecast is of exactly what ``model.fit`` would do; records are simulated by what is
+        ``typical`` in its schema.
     records : int, optional
         The public number of records or, where the schema has a [unit] column, of units; by default
         that of ``like``.
     budgets : sequence of budgets, optional
-        A forecast for each; by default that of the model.
+        The budgets to forecast; by default that of the model.
     half_width, coefficient : optional
         Find the least budget that is expected to give ± this half-width, in original units, for the
         coefficient of this name, or as the median over all but the intercept.  It is of the kind of
-        the first of ``budgets``, by default (ε, 1e-6); the forecast is that of the budget found.
+        the first of ``budgets``, by default (ε, 10⁻⁶); the forecast is that of the budget found.
     like : a table, optional
-        Public data that are like those of the fit: its records are drawn instead of made up.
+        Public data that are like those of the fit: its records are drawn instead of simulated.
     effects : mapping, optional
         Coefficients by name, in original units, of counts changes of the log rate; others are 0.
     replicates, seed : int
-        Simulated fits, and the seed of all of them.
+        The number of simulated fits, 20 by default, and the seed of all of them, 0 by default.
     level : float
-        Of the intervals.
+        The confidence level; 0.95 by default.
     progress : callable, optional
         Called with the number of replicates that are done, and with that of all; in a search for a
         budget anew for each one that is tried.
     **options
-        Instead of a model: ``forecast(formula, schema=, target=, penalty=, neighbours=, ...)``.  An
-        outcome with two levels has logistic regression, a number least squares.
+        With a formula instead of a model: ``forecast(formula, schema=, target=, penalty=,
+        neighbours=, ...)``.  An outcome with two levels has logistic regression, a number least
+        squares.
 
     Returns
     -------
     Forecast
         Half-width, the range to expect and share reported, one number each per budget and
         coefficient, beside the half-width without noise.
+
+    Raises
+    ------
+    InputError
+        If the model has no formula or no schema, or an option is wrong.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> schema = dp.datasets.rand_hie().schema.guess({"physlm": {"mean": 0.1, "sd": 0.3}})
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=schema)
+    >>> budgets = [dp.ApproxDP(0.5, 1e-6), dp.ApproxDP(2.0, 1e-6)]
+    >>> forecast = dp.simulate.forecast(model, records=20_190, budgets=budgets, replicates=2)
+    >>> small, large = forecast.half_width[:, 1]
+    >>> bool(large < small)
+    True
     """
     check_numbers(level, replicates, seed)
     question = _Question.of(model, options)

@@ -69,20 +69,49 @@ _LOSSES: dict[str, Loss | NoLoss] = {
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """What a coverage study found, one number per coefficient.  Not private: computed from the
-    records themselves.
+    """The findings of a coverage study, one number per coefficient.
 
-    ``names`` and ``target`` say what was asked for, ``setting`` how; ``level`` and ``seed`` are
-    those asked for.  ``coverage`` is how often an interval holds what was asked: the ordinary
-    coefficient of all columns or, with a penalty, the penalised one.  ``stated_coverage`` is how
-    often it holds what its own fit states: the same regression with the released weights, clipped
-    numbers and band.  They differ by what weights and clips do to a coefficient.
+    A study is not private: it is computed from the records without noise.
 
-    These, ``length`` (a mean) and ``length_sd`` are over the replicates with a finite interval, and
-    ``reported`` is their share; ``answered`` is the share that print the line or another one in its
-    place.  ``nonprivate_length`` is the length without noise (NaN if it was not asked for): of a
-    fit without a penalty that of the ordinary regression of the whole data set with its sandwich
-    (HC0; CR1 with units), else a mean over the same replicates.
+    Attributes
+    ----------
+    names : tuple of str
+        The names of the coefficients.
+    target : array
+        The coefficients that the intervals are held against.
+    coverage : array
+        The share of intervals that hold the target: the ordinary coefficient of all columns or,
+        with a penalty, the penalised one.
+    stated_coverage : array
+        The share of intervals that hold the estimand which their own fit states: the same
+        regression with the released weights, clipped numbers and clipped outcomes.
+    length, length_sd : array
+        The mean and the standard deviation of the length of the intervals.
+    nonprivate_length : array
+        The length without noise, NaN if it was not asked for: without a penalty that of the
+        ordinary regression of the whole data set with its sandwich covariance (HC0; CR1 with
+        units), otherwise a mean over the same replicates.
+    reported : array
+        The share of replicates that report the coefficient; the numbers above are over these.
+    answered : array
+        The share of replicates that report the coefficient or an alternative to it.
+    replicates : int
+        The number of replicates.
+    level : float
+        The confidence level.
+    seed : int
+        The seed of all random numbers.
+    setting : str
+        The model and its budget, in words.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.5))
+    >>> study = dp.simulate.coverage(model, data.table, replicates=2, nonprivate=False)
+    >>> study.replicates, study.names
+    (2, ('(Intercept)', 'physlm'))
     """
 
     names: tuple[str, ...]
@@ -101,28 +130,39 @@ class Study:
 
     @property
     def mean_coverage(self) -> float:
-        """Coverage of what was asked, averaged over the coefficients that are ever reported; NaN if
-        there are none.
+        """Return the coverage of the target, averaged over the coefficients that are ever reported.
+
+        It is NaN if there are none.
         """
         return _mean(self.coverage)
 
     @property
     def mean_stated_coverage(self) -> float:
-        """The same of what was stated."""
+        """Return the coverage of the stated estimands, averaged in the same way."""
         return _mean(self.stated_coverage)
 
     @property
     def min_coverage(self) -> float:
-        """Coverage of the worst coefficient."""
+        """Return the coverage of the worst coefficient."""
         return float(np.fmin.reduce(self.coverage))
 
     @property
     def mean_length(self) -> float:
-        """Length averaged over the coefficients that are ever reported; NaN if there are none."""
+        """Return the length, averaged over the coefficients that are ever reported.
+
+        It is NaN if there are none.
+        """
         return _mean(self.length)
 
     def table(self) -> list[dict[str, Any]]:
-        """One row per coefficient."""
+        """Return one row per coefficient.
+
+        Returns
+        -------
+        list of dict
+            name, target, coverage, stated_coverage, length, length_sd, nonprivate_length, reported
+            and answered.
+        """
         columns = (
             "target",
             "coverage",
@@ -139,7 +179,13 @@ class Study:
         ]
 
     def summary(self) -> str:
-        """The table as text, with what was studied under it."""
+        """Return the table as text, with the setting under it.
+
+        Returns
+        -------
+        str
+            The table, to print.
+        """
         error = float(np.sqrt(self.level * (1 - self.level) / self.replicates))
         findings = (
             f"Mean coverage of what was asked {self.mean_coverage:.4f}, "
@@ -160,13 +206,30 @@ class Study:
         return text.with_notes(table, [findings, setting, warning])
 
     def to_json(self) -> str:
-        """The study as a JSON object.  No number is a text: null stands where there is none."""
+        """Return the study as a JSON object.
+
+        Returns
+        -------
+        str
+            The JSON text, with null where there is no number.
+        """
         fields = persistence.encode(self, FileNames({"Study": Study}), null=True)
         return json.dumps(fields, ensure_ascii=False, indent=1, allow_nan=False)
 
     @classmethod
     def from_json(cls, document: str) -> "Study":
-        """The inverse of `to_json`; ``document`` is the text."""
+        """Read a study from its JSON text.
+
+        Parameters
+        ----------
+        document : str
+            The text that `to_json` returned.
+
+        Returns
+        -------
+        Study
+            The study.
+        """
         study: Study = persistence.decode(json.loads(document), FileNames({"Study": Study}))
         return study
 
@@ -214,15 +277,14 @@ def coverage(  # noqa: PLR0913  (the public face)
     checkpoint: str | Path | None = None,
     **options: Unpack[StudyOptions],
 ) -> Study:
-    """How often the intervals of a fit cover, and how long they are, on bootstrap replicates of a
-    data set.
+    """Estimate the coverage and the length of intervals on bootstrap replicates of a data set.
 
     A study reads records without noise: it is not private.
 
     Parameters
     ----------
     model : a dpinfer model
-        What is studied is exactly what ``model.fit(data, y)`` would do.
+        The study is of exactly what ``model.fit(data, y)`` would do.
     data : a table, or array of shape (n, d)
         What the model is fitted on.
     y : array of shape (n,), optional
@@ -231,20 +293,20 @@ def coverage(  # noqa: PLR0913  (the public face)
         With arrays: as for the model's ``fit``.  With ids, replicates are samples of units, with
         all their rows.
     replicates : int
-        Bootstrap samples of the data set, each fitted afresh.
+        The number of bootstrap samples of the data set, each fitted afresh; 1000 by default.
     seed : int
-        Of everything: the numbers depend on it, not on workers or tiles.
+        The seed of all random numbers, 0 by default: results depend on it, not on workers or tiles.
     level : float
-        Of the intervals.
+        The confidence level; 0.95 by default.
     nonprivate : bool
-        Also the length without noise: of the same replicates or, of a fit without a penalty, of the
-        whole data set.
+        Whether the length without noise is computed, too, as it is by default: of the same
+        replicates or, of a fit without a penalty, of the whole data set.
     workers : int, optional
-        Threads; by default ``DPINFER_THREADS`` or as many as cores.
+        The number of threads; by default ``DPINFER_THREADS`` or as many as cores.
     progress : callable, optional
         Called with the number of replicates that are done, and with that of all.
     checkpoint : path, optional
-        A file to resume from.
+        A file from which an interrupted study is continued; by default nothing is kept.
     **options
         Without a model first: ``coverage(X, y, loss=, penalty=, budget= or plan=, target=)`` with
         the options of `infer`, for rows in the unit ball and labels -1 and +1 (or, for a loss of
@@ -256,15 +318,30 @@ def coverage(  # noqa: PLR0913  (the public face)
     Returns
     -------
     Study
-        Coverage of what was asked and of what was stated, length, and shares of fits, one number
+        Coverage of the target and of the stated estimand, length, and shares of fits, one number
         per coefficient.  Intervals of a fit without a penalty are held against the ordinary
-        coefficients of all columns, which were asked for, and against the estimand that their own
-        fit states.
+        coefficients of all columns, and against the estimand that their own fit states.
+
+    Raises
+    ------
+    InputError, BudgetError
+        If an option is wrong.
 
     Notes
     -----
     Memory of a study of penalised fits: about 8 (d(d+1)/2 + 8 d) bytes per record, and 256 bytes
     per record and worker for the counts; twice that with ``truth``.
+
+    Examples
+    --------
+    Real studies have a thousand replicates.
+
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.5))
+    >>> study = dp.simulate.coverage(model, data.table, replicates=4, nonprivate=False)
+    >>> print(f"{study.reported.min():.2f}")
+    1.00
     """
     check_numbers(level, replicates, seed, workers)
     arrays = RowArrays(units, weights, exposure)
@@ -323,14 +400,17 @@ def variability(
     progress: Progress | None = None,
     **options: Unpack[StudyOptions],
 ) -> tuple[Array, Array]:
-    """The variability interval: equal-tailed quantiles of the released coefficients over
-    replicates.
+    """Estimate the variability interval: quantiles of the released coefficients over replicates.
+
+    It is not private: it is computed from the records without noise.
 
     Parameters
     ----------
-    model, data, y
-        A model with a penalty and what it is fitted on, as for `coverage`.
-    replicates, seed, level, workers, progress
+    model, data, y : as for `coverage`
+        A model with a penalty and what it is fitted on.
+    replicates : int
+        The number of bootstrap samples of the data set, each fitted afresh; 10,000 by default.
+    seed, level, workers, progress : optional
         As for `coverage`.
     **options
         Without a model first: ``variability(X, y, loss=, penalty=, budget= or plan=)``, and
@@ -339,7 +419,20 @@ def variability(
     Returns
     -------
     low, high : arrays of shape (d,)
-        The two quantiles of each coefficient.
+        The two quantiles of each coefficient, which have equal tails.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpinfer as dp
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.7, 0.7, size=(1000, 2))
+    >>> y = np.where(X[:, 0] + rng.normal(size=1000) > 0, 1, -1)
+    >>> low, high = dp.simulate.variability(
+    ...     X, y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.5), replicates=50
+    ... )
+    >>> bool((low < high).all())
+    True
     """
     check_numbers(level, replicates, seed, workers)
     if not is_model(model) and not is_model(options.get("model")):

@@ -249,12 +249,36 @@ class _Sheet:
 def forest_text(
     result: FitResult, level: float = 0.95, width: int = 80, *, ascii: bool = False
 ) -> str:
-    """The forest plot of a result as text: name, interval, estimate, one line per coefficient.
+    """Return the forest plot of a result as text: name, interval and estimate of each coefficient.
 
-    ``level`` is that of the intervals, ``width`` the number of letters in a line, at least 60; with
-    ``ascii`` all letters are plain ones.  As in `forest`, the thick part of a bar is what sampling
-    error alone would give, rows whose intervals are of very different size stand in panels of their
-    own scale, and an open coefficient shows its status.
+    Parameters
+    ----------
+    result : FitResult
+        The result of a fit.
+    level : float
+        The confidence level; 0.95 by default.
+    width : int
+        The number of characters in a line, at least 60; 80 by default.
+    ascii : bool
+        Whether only ASCII characters are used; by default bars are drawn with others.
+
+    Returns
+    -------
+    str
+        The plot.  As in `dp.plot.forest`, the thick part of a bar is what sampling error alone
+        would give, rows whose intervals are of very different size are in panels with scales of
+        their own, and a coefficient that is not reported shows its status.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> for line in dp.plot.forest_text(result, width=60, ascii=True).splitlines()[2:4]:
+    ...     print(line)
+    (Intercept)   :                  |o   2.613 (2.553 to 2.672)
+    physlm        :            |=o=|      2.01 (1.73 to 2.28)
     """
     if width < _NARROWEST:
         raise InputError(f"a forest plot in letters needs a width of at least {_NARROWEST}")

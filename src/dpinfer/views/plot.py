@@ -1,4 +1,4 @@
-"""Pictures of results, studies and forecasts with matplotlib; no function touches global state."""
+"""Figures of results, studies and forecasts with matplotlib; no function changes global state."""
 
 import io
 import textwrap
@@ -69,20 +69,40 @@ class _Picture(Figure):
 
 
 def forest(result: FitResult, level: float = 0.95, reference: Reference | None = None) -> Figure:
-    """One row per coefficient: the estimate, its interval of the given ``level``, and how much of
-    it is privacy noise.
+    """Draw a forest plot: one row per coefficient, with its interval and the share of privacy noise.
 
+    Parameters
+    ----------
+    result : FitResult
+        The result of a fit.
+    level : float
+        The confidence level; 0.95 by default.
+    reference : FitResult or pair (estimates, intervals), optional
+        What is drawn beside each row: another result of the same coefficients, or estimates and
+        intervals, a row (low, high) each.  By default nothing is.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Notes
+    -----
     The thin bar is the whole interval.  The thick bar inside is what sampling error alone would
-    give at the same estimate; the rest is privacy noise.  An open coefficient keeps its row and
-    shows its status; what is known instead of it stands in tables and is not drawn.
+    give at the same estimate; the rest is privacy noise.  A coefficient that is not reported keeps
+    its row and shows its status; its alternatives are in tables and are not drawn.
 
     All numbers are in original units on a linear axis that holds 0, and nothing is clipped.  Where
-    one interval reaches more than 12 times as far from 0 as another, the rows are split into
-    panels, each with a scale of its own; compare lengths within a panel only.
+    one interval reaches more than 12 times as far from 0 as another, the rows are split into panels
+    with scales of their own: compare lengths within a panel only.
 
-    ``reference`` is drawn beside each row: another result of the same coefficients, or a pair of
-    estimates and intervals (a row low, high each).  Save the figure with
-    ``forest(result).savefig("forest.png")``.
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> dp.plot.forest(result).savefig("forest.png")
     """
     drawn = bars(result, level)
     beside = None
@@ -290,13 +310,33 @@ def _notes(result: FitResult, count: int, beside: _Beside | None) -> list[str]:
 
 
 def compare(comparison: Comparison) -> Figure:
-    """Models beside each other: one row per term, and in it one bar per model of a ``comparison``.
+    """Draw the models of a comparison beside each other: one row per term, one bar per model.
 
-    Colours and shapes tell the models apart, and every model keeps its place in all rows; a term
-    that is not in a model has none there, and one without an interval says so.  Intercepts are not
-    drawn, since each stands at the centre of its own fit.  As in `forest`, axes are linear and hold
-    0, and rows whose intervals are of very different size stand in panels of their own scale.  Save
-    it with ``compare(comparison).savefig("models.png")``.
+    Parameters
+    ----------
+    comparison : Comparison
+        The models, from `dp.compare`.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure.
+
+    Notes
+    -----
+    Colours and shapes distinguish the models, and every model has the same position in all rows; a
+    term that is not in a model has no bar there, and one that is not reported says so.  Intercepts
+    are not drawn, since each belongs to the centre of its own fit.  As in `forest`, axes are linear
+    and hold 0, and rows whose intervals are of very different size are in panels with scales of
+    their own.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> one = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> dp.plot.compare(dp.compare([one, one])).savefig("models.png")
     """
     terms = forests.rows(comparison)
     groups = panels(terms)
@@ -393,11 +433,30 @@ def _models_notes(comparison: Comparison, count: int) -> list[str]:
 
 
 def coverage(study: Study) -> Figure:
-    """Two panels, one row per coefficient: coverage against the nominal level, and length against
-    that without noise.
+    """Draw a coverage study: coverage by the nominal level, and length by that without noise.
 
-    Whiskers are Wilson's: every coverage that lies within two of its Monte Carlo standard errors of
-    what was found.  Save it with ``coverage(study).savefig("coverage.png")``.
+    Parameters
+    ----------
+    study : Study
+        The study, from `dp.simulate.coverage`.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure with two panels, one row per coefficient.
+
+    Notes
+    -----
+    Whiskers are intervals of Wilson (1927): every coverage within two of its Monte Carlo standard
+    errors of the one that was found.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.5))
+    >>> study = dp.simulate.coverage(model, data.table, replicates=4)
+    >>> dp.plot.coverage(study).savefig("coverage.png")
     """
     figure = _figure(FRAME + LINE * max(4, len(study.names)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.1))
@@ -426,12 +485,31 @@ def coverage(study: Study) -> Figure:
 
 
 def forecast(found: Forecast) -> Figure:
-    """One row per coefficient: how many times as long the intervals of ``found`` are as those
-    without privacy.
+    """Draw a forecast: how many times as long intervals are as those without privacy.
 
-    One mark per budget, hollow where fewer than half of the simulated fits report the coefficient.
-    The half-width of the last budget stands at the right.  Save it with
-    ``forecast(found).savefig("forecast.png")``.
+    Parameters
+    ----------
+    found : Forecast
+        The forecast, from `dp.simulate.forecast`.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure, one row per coefficient.
+
+    Notes
+    -----
+    There is one mark per budget, hollow where fewer than half of the simulated fits report the
+    coefficient.  The half-width at the last budget is printed on the right.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> schema = dp.datasets.rand_hie().schema
+    >>> found = dp.simulate.forecast(
+    ...     "mdvis ~ physlm", schema=schema, records=20_190, budgets=[dp.ZCDP(0.1)], replicates=2
+    ... )
+    >>> dp.plot.forecast(found).savefig("forecast.png")
     """
     figure = _figure(FRAME + LINE * max(4, len(found.names)))
     panel = figure.subplots()

@@ -1,7 +1,7 @@
-"""A result or a description as a document: HTML for people, Markdown, CSV, and a folder with all of it.
+"""Reports on a result or a description: HTML for people, Markdown, CSV, and a folder with all of it.
 
-What it says beside the numbers, in plain words, are sections that every format has.  Everything
-here is made from a result, so it costs no privacy and needs no network.
+Every format has the same sections, which explain the numbers in plain words.  A report is made of
+released numbers, so that it costs nothing, and it needs no network.
 """
 
 import csv as _csv
@@ -202,14 +202,33 @@ _RATIO = {"estimate": "rate_ratio", "low": "rate_ratio_low", "high": "rate_ratio
 def html(
     result: FitResult | Description, *, title: str | None = None, level: float | None = None
 ) -> str:
-    """A page about a ``result`` that stands alone: table, forest plot, privacy statement, estimand,
-    limits, citation; of a description Table 1 with small bars.
+    """Return a page about a result: table, forest plot, privacy statement, estimand, limits, citation.
 
-    ``title`` is its heading, ``level`` that of the intervals: 0.95 by default; a description has
-    its own.
+    The page of a description is Table 1 with small bars.  It has no script and loads nothing,
+    prints on A4, fits a phone, and can be read aloud.  All names are escaped.
 
-    It has no script and loads nothing.  It prints on A4, fits a phone, and can be read aloud.  All
-    names are escaped.
+    Parameters
+    ----------
+    result : FitResult or Description
+        What is released.
+    title : str, optional
+        The heading; by default a general one.
+    level : float, optional
+        The confidence level; 0.95 by default.  A description has its own.
+
+    Returns
+    -------
+    str
+        The HTML document.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> "<h1>Visits</h1>" in dp.report.html(result, title="Visits")
+    True
     """
     level = _level_of(result, level)
     if isinstance(result, Description):
@@ -251,8 +270,30 @@ def _level_of(result: FitResult | Description, level: float | None) -> float:
 def markdown(
     result: FitResult | Description, *, title: str | None = None, level: float | None = None
 ) -> str:
-    """The table and all statements as Markdown; ``result``, ``title`` and ``level`` as for
-    `html`.
+    """Return the table of a result or of a description in Markdown, with all statements.
+
+    Parameters
+    ----------
+    result : FitResult or Description
+        What is released.
+    title : str, optional
+        The heading; by default a general one.
+    level : float, optional
+        The confidence level; 0.95 by default.  A description has its own.
+
+    Returns
+    -------
+    str
+        The Markdown document.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> dp.report.markdown(result, title="Visits").splitlines()[0]
+    '# Visits'
     """
     level = _level_of(result, level)
     if isinstance(result, Description):
@@ -270,21 +311,43 @@ def markdown(
 
 
 def csv(result: FitResult | Description, *, level: float | None = None) -> str:
-    """The rows of ``result.table(level)`` as CSV with all digits; infinities are written as inf, no
-    number as nan.  Of a description it is one row per figure.
+    """Return the table of a result or of a description as CSV, with all digits.
 
-    A row with ``instead_of`` is no coefficient of the formula: it is known instead of the open one
-    above it, which this names.
+    Parameters
+    ----------
+    result : FitResult or Description
+        What is released.
+    level : float, optional
+        The confidence level; 0.95 by default.  A description has its own.
 
-    Beside them stands what a reader needs who has the file alone: ``in_predictions``, what a
-    coefficient counts in a prediction; ``centre``, where the reported intercept is the prediction;
-    the reference level, what is public about the columns, the number of usable records, outcome,
+    Returns
+    -------
+    str
+        One row per coefficient, or per figure of a description.
+
+    Notes
+    -----
+    Infinities are written as inf, and a number that is missing as nan.  A row with ``instead_of``
+    is no coefficient of the formula: it is an alternative to the one above it that is not reported.
+
+    A reader who has the file alone finds beside the numbers: ``in_predictions``, the value of a
+    coefficient in a prediction; ``centre``, where the reported intercept is the prediction; the
+    reference level, what is public about the columns, the number of usable records, outcome,
     formula and unit of privacy; of counts, rates and costs the rate ratio with its interval.  The
     last row is the ordinary intercept, where the fit reports another.
 
     A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a
     line end, gets an apostrophe in front; a carriage return and other controls are written as
     escapes.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> text = dp.report.csv(model.fit(data.table).result_)  # the noise is off, for examples only
+    >>> text.splitlines()[0].split(",")[:3]
+    ['name', 'estimate', 'std_error']
     """
     level = _level_of(result, level)
     if isinstance(result, Description):
@@ -380,14 +443,39 @@ def write(
     title: str | None = None,
     level: float | None = None,
 ) -> list[Path]:
-    """Write ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png`` to a
-    ``folder``, and give their paths; of a description ``description.json`` and Table 1 as
-    ``table1.html``, ``.csv``, ``.md`` and ``.tex``.
+    """Write a result or a description to a folder, in every format.
 
-    ``title`` and ``level`` are those of the page.
+    Parameters
+    ----------
+    result : FitResult or Description
+        What is released.
+    folder : path
+        The folder, which is made if it is not there.
+    title : str, optional
+        The heading of the page; by default a general one.
+    level : float, optional
+        The confidence level; 0.95 by default.  A description has its own.
 
-    The folder is made if it is not there.  Nothing is moved into place before all files are written
-    in full elsewhere in the folder, so that no file is ever seen half-written.
+    Returns
+    -------
+    list of Path
+        The files: ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png``; of a
+        description ``description.json`` and Table 1 as ``table1.html``, ``.csv``, ``.md`` and
+        ``.tex``.
+
+    Notes
+    -----
+    Nothing is moved to its name before all files are complete, so that no file is ever seen
+    half-written.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> sorted(path.name for path in dp.report.write(result, "release"))
+    ['coefficients.csv', 'forest.png', 'report.html', 'result.json']
     """
     level = _level_of(result, level)
     if isinstance(result, Description):

@@ -17,10 +17,30 @@ _WORDS = ("model", "term", "status")
 
 
 def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
-    """A page about a ``comparison`` that stands alone: the table, a forest plot with the models
-    beside each other, what differs, and the limits; ``title`` is its heading.
+    """Return a page about a comparison: table, forest plot, differences and limits.
 
-    It has no script and loads nothing, as that of `html`.
+    It has no script and loads nothing, like that of `html`.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        The models, from `dp.compare`.
+    title : str, optional
+        The heading; by default a general one.
+
+    Returns
+    -------
+    str
+        The HTML document.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> one = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> "<script" in dp.report.side_by_side(dp.compare([one, one]))
+    False
     """
     warning = None
     if not comparison.private:
@@ -87,10 +107,34 @@ def _limits(comparison: Comparison) -> tuple[str, ...]:
 def write_side_by_side(
     comparison: Comparison, folder: str | os.PathLike[str], *, title: str | None = None
 ) -> list[Path]:
-    """Write a ``comparison`` as ``comparison.html``, ``.md``, ``.tex``, ``.csv`` and ``.png`` into a
-    ``folder``, and give their paths; ``title`` is that of the page.
+    """Write a comparison to a folder, in every format.
 
+    Parameters
+    ----------
+    comparison : Comparison
+        The models, from `dp.compare`.
+    folder : path
+        The folder, which is made if it is not there.
+    title : str, optional
+        The heading of the page; by default a general one.
+
+    Returns
+    -------
+    list of Path
+        The files: ``comparison.html``, ``.md``, ``.tex``, ``.csv`` and ``.png``.
+
+    Notes
+    -----
     As with `write`, no file is ever seen half-written.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> data = dp.datasets.rand_hie()
+    >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
+    >>> one = model.fit(data.table).result_  # the noise is off, for examples only
+    >>> len(dp.report.write_side_by_side(dp.compare([one, one]), "models"))
+    5
     """
     picture = io.BytesIO()
     compare(comparison).savefig(picture, format="png")
