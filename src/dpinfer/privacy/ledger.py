@@ -41,7 +41,7 @@ class Preview:
     ----------
     spent, left, largest : float
         As `Ledger.spent`, `Ledger.left` and `Ledger.largest_fit` would return them.
-    allowed : bool
+    accepted : bool
         Whether the total pays for the entry.
     reason : str
         Why it does not.
@@ -345,7 +345,7 @@ class Ledger:
         Returns
         -------
         Preview
-            ``allowed`` or the ``reason`` why not, and ``spent``, ``left`` and ``largest``
+            ``accepted`` or the ``reason`` why not, and ``spent``, ``left`` and ``largest``
             afterwards: the cost of all entries, the rest of the total, and the most that a further
             fit may cost.
 
@@ -356,7 +356,7 @@ class Ledger:
         >>> ledger = dp.Ledger(dp.ZCDP(0.5), unit="one person-year")
         >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.2))
         >>> preview = ledger.preview(model.entry(20_190))
-        >>> print(preview.allowed, f"{preview.left:.2f}")
+        >>> print(preview.accepted, f"{preview.left:.2f}")
         True 0.30
         """
         try:
@@ -386,7 +386,13 @@ class Ledger:
         return entries, self._count(entries)
 
     def to_jsonl(self) -> str:
-        """Return all rows with their hashes as JSON lines, the header first, for an auditor."""
+        """Return the header and all entries as JSON lines with their hashes, for an auditor.
+
+        Returns
+        -------
+        str
+            One JSON object per line, the header first.
+        """
         return to_jsonl(self.chain())
 
     def spent(self) -> float:
