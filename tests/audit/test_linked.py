@@ -579,7 +579,7 @@ def mutant(monkeypatch, name):
         monkeypatch.setattr(families, "shrunk", lambda dim: 2.0)
     elif name == "weights without the slope":
         monkeypatch.setattr(
-            families.Family, "_weights", lambda self, length2, *_: 1 / np.maximum(1.0, length2)
+            families, "_row_weights", lambda _, length2, *__: 1 / np.maximum(1.0, length2)
         )
     elif name == "influence without the weight":
         monkeypatch.setattr(

@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.inference.moments import Columns, Local
+from dpinfer.inference.moments import SURE, Columns, Local
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.winsorising import Histograms
 from dpinfer.mechanisms.histograms import counts_of
@@ -26,9 +26,6 @@ from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design, SplineColumns
 
-# sds of the noise by which a count at an end of a range is told from nothing: an empty bin passes for
-# a filled one at one end of 50 numbers, and a range that is too long wastes the bins of the next
-_SURE = 3.0
 ZOOMS = 2
 """Histograms of a column, each inside the last."""
 
@@ -247,7 +244,7 @@ def framed(
             ends[k].append((float(low[k]), float(high[k])))
             counts[k].append(mine)
             n = max(float(mine.sum()), 0.0)
-            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.deviation, _SURE)
+            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.deviation, SURE)
     histograms = {
         int(j): Histograms(tuple(ends[k]), tuple(counts[k]), booked[0].deviation)
         for k, j in enumerate(places)

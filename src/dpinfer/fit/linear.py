@@ -17,6 +17,7 @@ from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.fit.stepped import (
     ASKED,
+    CLIP_SDS,
     CRUDE,
     ESTIMATE,
     FIRST_STEP,
@@ -39,10 +40,8 @@ from dpinfer.fit.stepped import (
 )
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
-    SQUARES_RADIUS,
     Columns,
     Moments,
-    Radius,
     Scales,
     centre_of,
     of_columns,
@@ -88,7 +87,6 @@ _RANGE = 2.0  # of a scaled outcome
 _REACH = 4.0  # times half the released range of outcomes: the largest influence that is told apart
 _KNEE = 0.1  # the share of records that the robust target clips
 _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
-_DEVIATIONS = 2.5  # of an outcome in half of its released range
 _ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -145,11 +143,6 @@ class LinearPlan(StepPlan):
         if self.tail == ALL:
             return _ALL
         return _ROBUST if self.target == ROBUST else _LINEAR
-
-    @property
-    def radius(self) -> Radius:
-        """Those of least squares."""
-        return SQUARES_RADIUS
 
     @property
     def stack(self) -> Stack:
@@ -281,13 +274,13 @@ class LinearSteps(Stepped[LinearPlan]):
         white = preconditioner(known.matrix, at.columns, known.n, rows)
         coef = self._crude_line(known, where, white, rows)
         if self.plan.target == ASKED and booked.of(FIRST_STEP):
-            rows = self._of_rows(known.n, _DEVIATIONS)
+            rows = self._of_rows(known.n, CLIP_SDS)
         limits = self._limits_of(known, coef, kappa, rows, where, at)
         matrix = self._geometry(known, limits, kappa, rows, at)
         if self.plan.target == ASKED:
             place = self._place(matrix, coef, limits, known, where, at)
             for release in booked.of(FIRST_STEP):
-                usual = math.sqrt(known.n / len(coef)) / release.deviation / _DEVIATIONS
+                usual = math.sqrt(known.n / len(coef)) / release.deviation / CLIP_SDS
                 first = where.half / math.sqrt(rows) * max(1.0, usual)
                 coef = self._better_line(gate, release, source, place, first)
                 # the limits rest on the coefficients, which are known better now
@@ -329,11 +322,11 @@ class LinearSteps(Stepped[LinearPlan]):
         scales = self._scales()
         costs = Costs(
             radius2=kappa * d,
-            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / known.n,
+            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / known.n,
             hessian_share=scales.hessian * rows * d / known.n,
-            size=where.half / _DEVIATIONS,
+            size=where.half / CLIP_SDS,
         )
-        information = known.n / (where.half / _DEVIATIONS) ** 2
+        information = known.n / (where.half / CLIP_SDS) ** 2
         return self._limits(known.matrix, coef, information, costs, at, known)
 
     def _place(
@@ -347,7 +340,7 @@ class LinearSteps(Stepped[LinearPlan]):
     ) -> Place:
         """Where the first step is taken."""
         moments = known.of(np.arange(len(coef)))
-        dispersion = (where.half / _DEVIATIONS) ** 2
+        dispersion = (where.half / CLIP_SDS) ** 2
         terrain = Terrain(moments, coef, matrix, IDENTITY, dispersion=dispersion)
         return Place(terrain, self._line(matrix, coef, limits, at))
 
@@ -451,7 +444,7 @@ class LinearSteps(Stepped[LinearPlan]):
         allowed[0] = math.sqrt(kappa) * clip.excess
         return replace(
             fit,
-            sizes=outcome_sizes(fit.spread, fit.columns.dummy, where.half / _DEVIATIONS),
+            sizes=outcome_sizes(fit.spread, fit.columns.dummy, where.half / CLIP_SDS),
             allowed=allowed,
             bias=self._clip_bias(fit, clip),
         )

@@ -42,11 +42,9 @@ from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
     FARTHEST_SDS,
     LEAST_EVENTS,
-    LOGISTIC_RADIUS,
     SURE,
     Columns,
     Moments,
-    Radius,
     centre_of,
     preconditioner,
     raised,
@@ -100,11 +98,6 @@ class GeometryPlan(StepPlan):
     def parts(self) -> Mapping[str, int]:
         """Three first steps."""
         return {**super().parts, FIRST: 3}
-
-    @property
-    def radius(self) -> Radius:
-        """Those of logistic regression."""
-        return LOGISTIC_RADIUS
 
     @property
     def stack(self) -> Stack:
@@ -223,7 +216,14 @@ class LogisticSteps(Stepped[GeometryPlan]):
         crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
         what = moment_and_score(self.neighbours)
         known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        first = first_line(known.matrix, known.score, known.n, at.columns, known.noise * known.back)
+        first = first_line(
+            known.matrix,
+            known.score,
+            known.n,
+            at.columns,
+            known.noise * known.back,
+            self._scales().kappa(len(known.matrix), known.n),
+        )
         limits = self._limits_of(known, first, at)
         place = self._place(known, limits, first, at)
         for release in booked.of(FIRST):

@@ -18,6 +18,7 @@ from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.fit.stepped import (
     ASKED,
+    CLIP_SDS,
     CRUDE,
     ESTIMATE,
     EXPOSURE,
@@ -41,11 +42,9 @@ from dpinfer.fit.stepped import (
 )
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
-    COUNTS_RADIUS,
     LEAST_EVENTS,
     Columns,
     Moments,
-    Radius,
     centre_of,
     preconditioner,
     raised,
@@ -84,7 +83,6 @@ _SHARES = {
     REST: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-_DEVIATIONS = 4.0  # of an outcome: a clip of influences, before one is chosen
 _TINY = 1e-300  # the least information of all records, in units of the outcome
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -126,11 +124,6 @@ class PoissonPlan(StepPlan):
     def usual(self) -> Mapping[str, float]:
         """The stages with their usual shares."""
         return _SHARES
-
-    @property
-    def radius(self) -> Radius:
-        """That of counts."""
-        return COUNTS_RADIUS
 
     @property
     def stack(self) -> Stack:
@@ -235,7 +228,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         what = moment_and_score(self.neighbours, half, half)
         known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, at, crude, what)
         noise = known.noise * known.back
-        first = count_line(known.matrix, known.score, noise, known.n, at.columns, sizes)
+        first = count_line(
+            known.matrix, known.score, noise, known.n, at.columns, sizes, self._kappa(known.n)
+        )
         first[0] -= log_exposure
         seen = self._information(known, first)
         numbers = at.numbers(seen, known, self._kappa(known.n) * len(first))
@@ -299,14 +294,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
     def _limits_of(
         self, known: Moments, line: Array, sizes: CountSizes, at: Setting
     ) -> WinsorLimits:
-        """The limits of numbers: a clip of influences is taken for 4 sds of an outcome."""
+        """The limits of numbers: a clip of influences is taken for 2.5 sds of an outcome."""
         d = len(line)
         n = known.n
         scales = self._scales()
         kappa = self._kappa(n)
         costs = Costs(
             radius2=kappa * d,
-            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / n,
+            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / n,
             hessian_share=scales.hessian * kappa * d / n,
             size=LEVEL / 2,
             response=exponential,

@@ -43,7 +43,6 @@ from dpinfer.inference.moments import (
     Columns,
     Crude,
     Moments,
-    Radius,
     Scales,
     farthest,
     posterior,
@@ -56,7 +55,13 @@ from dpinfer.inference.newton import Terrain
 from dpinfer.inference.posterior import Conclusion, Fitted, Step, conclude, varies
 from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
-from dpinfer.inference.winsorising import Costs, Numbers, WinsorLimits, winsor_limits
+from dpinfer.inference.winsorising import (
+    NEGLIGIBLE,
+    Costs,
+    Numbers,
+    WinsorLimits,
+    winsor_limits,
+)
 from dpinfer.mechanisms.histograms import histogram_bound
 from dpinfer.mechanisms.step_sums import Line, Stack, rest_bound, rest_sum, step_sums
 from dpinfer.mechanisms.summation_error import moment_error
@@ -129,6 +134,8 @@ StepBudget = ZCDP | ApproxDP | NoPrivacy
 """What a stepped fit may be told to cost; without privacy the releases have no noise."""
 # a stage by its name, how far one record moves its sums, and how many releases it has
 _Stage = tuple[str, float, int]
+CLIP_SDS = 2.5
+"""Sds of an outcome that half of its released range, or a clip before it is chosen, is taken for."""
 TYPICAL = 1 / 20
 """The share of records with a typical level."""
 
@@ -197,11 +204,6 @@ class StepPlan:
     def parts(self) -> Mapping[str, int]:
         """How many releases a stage has, where it is more than one."""
         return {SCALES: FRAME_ZOOMS, OUTCOME: OUTCOME_ZOOMS}
-
-    @property
-    def radius(self) -> Radius:
-        """The limits of the radius factor."""
-        raise NotImplementedError
 
     @property
     def stack(self) -> Stack:
@@ -310,7 +312,6 @@ def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: in
         gradient=score,
         hessian=score / math.sqrt(plan.stack.curvature),
         score_cov=score / math.sqrt(plan.stack.score),
-        radius=plan.radius,
     )
 
 
@@ -353,11 +354,6 @@ _PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in 
 _FEWEST = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
 _HOPELESS = 1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
-_FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
-_LAST_POWER = 1.0  # ... and that of the last step
-_ADDED = 0.02  # of the sampling variance: what the noise of the curvature may add
-_LEFT = 2.0  # times what the noise of the first score leaves of the way: that of its curvature, too
-_WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,8 +467,7 @@ def crude_moments(gate: Gate, booked: NoisySum, source: Source, at: Setting) -> 
     if at.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
     known = posterior(moments, at.columns, n, noise)
-    kappa = at.scales.radius.of(d, n, at.scales.hessian, _WHOLE)
-    return Crude(known, n, preconditioner(known, at.columns, n, kappa))
+    return Crude(known, n, preconditioner(known, at.columns, n, at.scales.kappa(d, n)))
 
 
 def refined_moments(
@@ -822,8 +817,8 @@ class Stepped(Generic[P]):
             return terrain.line
         expected = terrain.expected()
         expected *= np.trace(hessian) / np.trace(expected)
-        hessian, _ = shrink(hessian, expected, unsure, 0.0)
-        step = terrain.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)
+        hessian, _ = shrink(hessian, expected, unsure)
+        step = terrain.best_step(hessian, score, (clip * booked.deviation) ** 2)
         return np.asarray(terrain.line + terrain.matrix.T @ step)
 
     def _of_rows(self, n: float, clip: float, way: float = 1.0) -> float:
@@ -831,7 +826,7 @@ class Stepped(Generic[P]):
         curvature, times the way that the first step leaves, adds a small part of the sampling
         variance, and no less than what its radius says.
 
-        The squared length of that way is d (σ₁ b₁ d κ/n)² or a few times that, and the noise of the
+        The squared length of that way is d (σ₁ b₁ d κ/n)², and the noise of the
         curvature adds h²/2 times it to each direction; over n s²/(κd), the sampling variance of one,
         with b₁ = ``clip`` s/sqrt κ, that is κ² times the cost.
         """
@@ -840,10 +835,10 @@ class Stepped(Generic[P]):
         first = self._scales(FIRST_STEP).gradient
         # the noise of the first step, or a way of so many standard errors
         usual = max(clip, way * math.sqrt(n / d) / first)
-        cost = _LEFT * (usual * scales.hessian * first * d**2) ** 2 / (2 * n**3)
+        cost = (usual * scales.hessian * first * d**2) ** 2 / (2 * n**3)
         least = scales.kappa(d, n)
         # half way in logarithms: both grow, what is let in and n over noise
-        return max(least, min(math.sqrt(least * math.sqrt(_ADDED / cost)), FARTHEST_SDS**2))
+        return max(least, min(math.sqrt(least * math.sqrt(NEGLIGIBLE / cost)), FARTHEST_SDS**2))
 
     def _limits(
         self,
@@ -973,7 +968,7 @@ class Stepped(Generic[P]):
         noise = clip * scales.gradient
         step = np.zeros(d)
         if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
-            step = terrain.best_step(hessian, score, noise**2, _LAST_POWER)
+            step = terrain.best_step(hessian, score, noise**2)
         rest, rest_noise = self._rest(gate, source, place, hessian, step)
         return Step(
             line=solved(terrain.matrix.T, terrain.line),

@@ -22,20 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.inference.joint import doubled
-from dpinfer.inference.moments import LEVELS, Columns, Moments, raised, within_factors
-from dpinfer.inference.newton import mean_at, normal_nodes
-from dpinfer.inference.tilting import CHANGE
+from dpinfer.inference.moments import LEVELS, Columns, Moments, within_factors
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
 
-_SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
-_LOST = 0.015  # of the records: what weights take away in least squares, and how sure that is
 _LEAST = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
 _SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-# by which the curvature of a column is off that of all records, in logistic regression
+# by which the curvature of a column is off that of all records
 _CURVED = 0.5
-_WEIGHTED = 0.05  # ... and in least squares
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +50,17 @@ class Seen:
     noise: Array
 
 
-def seen(
-    released: Array, back: Array, columns: Columns, noise: float, n: float | None = None
-) -> Seen:
+def seen(released: Array, back: Array, columns: Columns, noise: float) -> Seen:
     """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of
     ``released``.
 
     A dummy's entries beside the intercept and on the diagonal are the same number, and are
-    averaged.  Where records count 1 each but for their weights, they add up to little less than
-    their number ``n``.
+    averaged.
     """
     H = back.T @ released @ back
     length = back.T @ back
     loose = noise * float(length[0, 0])
     first = max(float(H[0, 0]), loose)
-    if n is not None:
-        sure = loose**-2 + (_LOST * n) ** -2
-        first = (first * loose**-2 + (1 - _LOST) * n * (_LOST * n) ** -2) / sure
-        loose = sure**-0.5
     beside = noise**2 / 2 * (length[0, 0] * np.diag(length) + length[0] ** 2)
     own = (noise * np.diag(length)) ** 2
     both = 1 / (1 / beside + 1 / own)
@@ -97,16 +85,13 @@ def seen(
 class Guess:
     """S about ``mean``, and what it is unsure of.
 
-    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
-    ``rare`` is the share of the rarer value of a column.  ``limited`` are numbers whose variance M does
-    not tell.
+    ``count`` has the deviations of the variances, those of levels by the release of H alone;
+    ``limited`` are numbers whose variance M does not tell.
     """
 
     mean: Array
     matrix: Array
-    doubt: Array
     count: Array
-    rare: Array
     limited: npt.NDArray[np.bool_]
 
 
@@ -122,15 +107,12 @@ def guess(
     """Correlations of the moments; means and variances of H as far as they are known, else those of
     the moments.
 
-    A level's mean curvature is that of all records but for a factor.  The mean of a column in a
-    rare level is not very far from its mean in all, so that a very rare level is next to
-    uncorrelated with anything.  ``line`` has the coefficients of the fit: in one of counts they move
-    the means of the columns.
+    A level's mean curvature is that of all records but for a factor.  ``line`` has the coefficients
+    of the fit: in one of counts they move the means of the columns.
 
     Numbers that are ``limited`` count in H as far as their limits go, in M by the weights of their
     rows, so that the one says little of the variance of the other.
     """
-    factor = np.where(limited, _CURVED, _WEIGHTED if family.exact else _CURVED)
     mean0 = moments[0] / moments[0, 0]
     plain = moments / moments[0, 0] - np.outer(mean0, mean0)
     variance0 = np.maximum(np.diag(plain), 1e-9)
@@ -139,27 +121,19 @@ def guess(
     frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
     if family.counts:
         frequency = _tilted(frequency, plain, line, columns)
-    off = factor * np.where(columns.dummy, frequency, np.sqrt(variance0))
-    mean, known = _averaged(
-        H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first)
-    )
+    off = _CURVED * np.where(columns.dummy, frequency, np.sqrt(variance0))
+    mean, _ = _averaged(H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first))
     mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
     mean = within_factors(mean, columns)
-    unsure = np.hypot(factor * variance0, np.diag(M.noise) / M.first)
+    unsure = np.hypot(_CURVED * variance0, np.diag(M.noise) / M.first)
     variance, sure = _averaged(
         np.diag(H.raw) / H.first, np.diag(H.noise) / H.first, variance0, unsure
     )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
-    doubt = H.first * np.where(columns.dummy, known, sure)
+    count = np.where(columns.dummy, H.unsure, H.first * sure)
+    count[0] = H.loose
     mean[0] = 0.0
     variance[0] = 1.0
-    doubt[0] = H.loose
-
-    rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), 0.25)
-    believed = _SHIFT**2 * np.minimum.outer(rare, rare)
-    correlation *= believed / (
-        believed + (M.noise / np.sqrt(np.outer(M.variance, M.variance))) ** 2
-    )
     size = np.sqrt(np.outer(variance, variance))
     correlation[0] = correlation[:, 0] = 0.0
     exclusive = columns.group[:, None] == columns.group
@@ -167,9 +141,7 @@ def guess(
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
-
-    count = np.where(columns.dummy, H.unsure, doubt)
-    return Guess(mean, H.first * correlation * size, doubt, count, rare, limited)
+    return Guess(mean, H.first * correlation * size, count, limited)
 
 
 def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
@@ -195,15 +167,11 @@ def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[
 class Curvature:
     """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations
     of its entries.
-
-    Of each column, ``cut`` is how much its rarity takes from what is unsure of it but for its own
-    variance.
     """
 
     basis: Array
     matrix: Array
     left: Array
-    cut: Array
 
     def moved(self, second: Array) -> Array:
         """The covariance of (H - mean) δ, for the second moment of δ: both in the basis."""
@@ -213,14 +181,12 @@ class Curvature:
         return np.asarray(found)
 
 
-def curvature(
-    released: Array, noise: float, S: Guess, back: Array, moments: Moments, columns: Columns
-) -> Curvature:
+def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Moments) -> Curvature:
     """H from its release and from a guess that is off by a part of itself: the mean of those that
     the release allows.
 
-    P = αS + the noise of the moments, as a Wishart matrix is off its mean; for rare levels at most
-    what their rarity allows.  ``back`` maps coefficients of columns about the mean of S to u.
+    P = αS + the noise of the moments, as a Wishart matrix is off its mean.  ``back`` maps coefficients
+    of columns about the mean of S to u.
     """
     forward = np.linalg.inv(back)
     about = np.eye(len(released))
@@ -230,25 +196,19 @@ def curvature(
     of_moments = inner @ inner.T * (moments.noise * S.matrix[0, 0] / moments.n)
     base = forward.T @ S.matrix @ forward
 
-    def judged(part: float) -> tuple[float, Array, Array, Array]:
-        """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity
-        cuts.
-        """
+    def judged(part: float) -> tuple[float, Array, Array]:
+        """The likelihood of the release, and eigenvalues and eigenvectors of P in u."""
         loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
-        ratio = np.diag(P) / np.diag(S.matrix)
-        typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
-        allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / typical, np.inf)
-        cut = np.sqrt(np.minimum(1.0, allowed / ratio))
-        P = forward.T @ (P * np.outer(cut, cut)) @ forward
+        P = forward.T @ P @ forward
         values, vectors = np.linalg.eigh((P + P.T) / 2)
         values = np.maximum(values, 1e-9 * values[-1])
         gap = vectors.T @ (released - base) @ vectors
-        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, cut
+        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors
 
     likely = np.array([judged(float(part))[0] for part in _PARTS])
     weights = np.exp((likely - likely.max()) / 2)
-    _, values, Q, cut = judged(float(weights @ _PARTS / weights.sum()))
+    _, values, Q = judged(float(weights @ _PARTS / weights.sum()))
     prior = np.outer(values, values)
     part = prior / (prior + noise**2)
     left = noise * np.sqrt(part / 2)
@@ -258,7 +218,7 @@ def curvature(
     squares = vectors**2
     floor = _LEAST * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(left**2), squares))
     matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
-    return Curvature(Q, matrix, left, 1 - cut**2)
+    return Curvature(Q, matrix, left)
 
 
 def _likelihood(gap: Array, variance: Array) -> float:
@@ -266,43 +226,3 @@ def _likelihood(gap: Array, variance: Array) -> float:
     twice = np.where(rows == others, 1.0, 2.0)
     v = variance[rows, others]
     return float((-np.log(v) - twice * gap[rows, others] ** 2 / v).sum())
-
-
-def _derivatives(
-    covariance: Array, line: Array, family: Family
-) -> tuple[tuple[float, float, float], Array]:
-    """Means of the first three derivatives of the mean over a normal predictor, and Cov θ."""
-    along = covariance @ np.concatenate([[0.0], line[1:]])
-    variance = max(float(line[1:] @ along[1:]), 0.0)
-    nodes, weights = normal_nodes()
-    mean = mean_at(line[0] + np.sqrt(variance) * nodes, family)
-    second, third = family.bends(mean)
-    first = float(weights @ family.slope(mean))
-    return (first, float(weights @ second), float(weights @ third)), along
-
-
-def bend(moments: Array, first: float, line: Array, step: Array, family: Family) -> Array:
-    """By how much H changes from the line to line + step where x is near Gaussian, in coefficients
-    at the centre.
-    """
-    mean = moments[0] / moments[0, 0]
-    covariance = moments / moments[0, 0] - np.outer(mean, mean)
-
-    def at(coef: Array) -> Array:
-        (a, b, c), along = _derivatives(covariance, coef, family)
-        found = a * covariance + c * np.outer(along, along)
-        found[0] = found[:, 0] = b * along
-        found[0, 0] = a
-        return np.asarray(found)
-
-    before = at(line)
-    return np.asarray((at(line + step) - before) * first / before[0, 0])
-
-
-def within(matrix: Array, base: Array) -> Array:
-    """No direction becomes less than a third or more than three times what it is in ``base``."""
-    values = np.linalg.eigvalsh(base)
-    root = np.linalg.cholesky(raised(base, 1e-12 * max(float(values[-1]), 1e-300)))
-    inner = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    return np.asarray(root @ (vectors * np.clip(values, *CHANGE)) @ vectors.T @ root.T)

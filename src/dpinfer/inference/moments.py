@@ -35,13 +35,9 @@ LEAST_EVENTS = 8.0
 """The fewest records of a kind that a statement may rest on."""
 SURE = 3.0
 """Deviations of the noise that make sure of something about the whole fit."""
-# the smallest and largest deviation that correlations are believed to have
-_CORRELATION = (0.03, 0.3)
-_SAME = 0.95  # the largest correlation of columns of different groups
 LEVELS = 0.99
 """The largest sum of the frequencies of a factor's levels."""
 _FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
-_TRUST = 0.2  # the least part of the second release that is kept
 # of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
 _FLOOR = 0.3
 
@@ -129,34 +125,22 @@ limits of single numbers decide, and a larger radius would only make the release
 """
 
 
-@dataclass(frozen=True)
-class Radius:
-    """κ between public limits: the larger the better the curvature is known, as down-weighted rows
-    cost bias.
+_RADIUS_FACTOR = 0.5  # of n over the norm of the noise of the Hessian
+_LEAST_RADIUS = 2.0
+_MOST_RADIUS = 10.0
+_RADIUS_FEW = 25.0  # over the number of columns: where these are few
 
-    ``factor`` is that of n over the noise of a curvature in d columns; ``least`` and ``most`` are
-    for many columns, and for few the radius is at least ``few``/d.
+
+def radius_factor(d: int, n: float, noise: float) -> float:
+    """κ of d columns and n records, where the Hessian has noise of this scale.
+
+    The larger the better the Hessian is known: down-weighted rows cost bias.
     """
-
-    factor: float
-    least: float
-    most: float
-    few: float
-
-    def of(self, d: int, n: float, noise: float, least: float | None = None) -> float:
-        """κ of d columns and n records, where the curvature has noise of this scale."""
-        known = self.factor * n / (4 * d * noise * np.sqrt(2 * d))
-        lowest = self.least if least is None else least
-        most = max(self.most, self.few / d)
-        # beyond, both grow: what is let in, and n over noise
-        largest = FARTHEST_SDS**2
-        return float(max(lowest, self.few / d, min(known, np.sqrt(most * known), largest)))
-
-
-LOGISTIC_RADIUS = Radius(0.8, 2.0, 16.0, 20.0)
-SQUARES_RADIUS = Radius(0.4, 2.0, 8.0, 30.0)
-# records with a large mean have a large leverage, so that weights would take more of them
-COUNTS_RADIUS = Radius(0.5, 2.0, 10.0, 27.0)
+    known = _RADIUS_FACTOR * n / (4 * d * noise * np.sqrt(2 * d))
+    most = max(_MOST_RADIUS, _RADIUS_FEW / d)
+    # beyond, both grow: what is let in, and n over noise
+    largest = FARTHEST_SDS**2
+    return float(max(_LEAST_RADIUS, _RADIUS_FEW / d, min(known, np.sqrt(most * known), largest)))
 
 
 _FARTHEST_ROWS = 3.0, 12.0
@@ -173,7 +157,7 @@ def of_columns(kappa: float, d: int) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviation of the noise in each release, and the radius factor of its geometry.
+    """Standard deviation of the noise in each release.
 
     ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release;
     ``gradient`` and ``score_cov`` are for a clip of 1.
@@ -184,11 +168,10 @@ class Scales:
     gradient: float
     hessian: float
     score_cov: float
-    radius: Radius
 
     def kappa(self, d: int, n: float) -> float:
         """The radius factor of a geometry of d columns."""
-        return self.radius.of(d, n, self.hessian)
+        return radius_factor(d, n, self.hessian)
 
 
 def box_reach(moments: Array, columns: Columns) -> Array:
@@ -257,7 +240,7 @@ def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
     return np.asarray(back * gamma @ back.T)
 
 
-def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:
+def shrink(noisy: Array, target: Array, scale: float) -> tuple[Array, float]:
     """A matrix with symmetric noise of known scale, moved towards a guess by as much as the noise
     explains.
 
@@ -267,7 +250,7 @@ def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Arr
     gap = noisy - target
     explained = scale**2 * d * (d + 1) / 2
     size = max(float((gap**2).sum()), explained, np.finfo(float).tiny)
-    part = max(least, 1 - explained / size)
+    part = 1 - explained / size
     return target + part * gap, scale * np.sqrt(part)
 
 
@@ -366,17 +349,18 @@ def within_factors(frequencies: Array, columns: Columns) -> Array:
 
 
 def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
-    """Correlations times τ²/(τ² + s²), τ² their mean square beyond the noise, precise ones counting
-    most.
+    """Shrink correlations by τ²/(τ² + s²), τ² their variance between columns.
+
+    It is the moment estimate of DerSimonian and Laird (1986) with a mean of 0.
     """
     rows, others = np.triu_indices(len(raw), 1)
     free = (columns.group[rows] != columns.group[others]) & (rows > 0)
     r2 = raw[rows, others][free] ** 2
     s2 = noise[rows, others][free] ** 2
-    weight = (s2 + 0.01) ** -2.0
+    weight = 1 / np.maximum(s2, SMALLEST)
     tau2 = weight @ (r2 - s2) / weight.sum() if free.any() else 0.0
-    tau2 = np.clip(tau2, _CORRELATION[0] ** 2, _CORRELATION[1] ** 2)
-    return np.asarray(np.clip(raw * tau2 / (tau2 + noise**2), -_SAME, _SAME))
+    tau2 = max(float(tau2), SMALLEST)
+    return np.asarray(np.clip(raw * tau2 / (tau2 + noise**2), -1.0, 1.0))
 
 
 def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Columns) -> Moments:
@@ -388,7 +372,7 @@ def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Col
     d = len(noisy)
     back = np.asarray(np.linalg.inv(A), dtype=np.float64)
     guess = A @ crude.moments @ A.T
-    N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise, _TRUST)
+    N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise)
     M = clean(back @ undispersed(N, left) @ back.T, columns, n)
     M = back @ raised(A @ M @ A.T, _FLOOR * left * np.sqrt(2 * d)) @ back.T
     return Moments(

@@ -32,21 +32,13 @@ LARGEST_SPREAD = 4.0
 _LARGEST_SHARE = 0.4995  # beyond one half: a rarer outcome is taken for one in 2,000
 _EXPECTED = 1.0  # deviation of the log-odds that a first line expects of whitened columns together
 _EXPECTED_LOG = 0.5  # deviation of the logarithm of a count that a first line expects
-_LARGEST_LOG = 1.0  # ... and the largest that it draws
 _LEAST_RATE = 0.2  # of the mean of a capped count: the least that a line takes it for
-_TRUSTED = 0.2  # the least eigenvalue of whitened moments that a first line trusts
-_WHITENED = 2.0, 20.0  # least radius factor of that whitening: 2, or 20 over the number of columns
-_LONGEST = 1.2  # root mean square of one step of the predictor
 _HALVINGS = 6  # of a step whose curvature is that half way
-_FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
 _WIDE = 3.0  # root mean squares of a step that its rest lets in
 # of a change of the predictor, which no record's exceeds (`dpinfer.mechanisms.step_sums.rest_sum`)
 _WIDEST = 60.0
-_HALF = 0.5  # of a bound that hardly any record comes near
 _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
-_SHORTEST = 0.05  # root mean square of a step whose rest is bounded
 _TINY = 1e-12
-_SURE_PART = 0.2  # the least eigenvalue of whitened moments per record that a crude line trusts
 _SIGNAL = 0.1  # the variance of a scaled outcome that a line is expected to explain
 
 
@@ -94,7 +86,9 @@ def _root(information: Array) -> Array:
     )
 
 
-def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: Array) -> Array:
+def first_line(
+    moments: Array, score: Array, n: float, columns: Columns, noise: Array, kappa: float
+) -> Array:
     """A line from sum x xᵀ and the score at 0: least squares of the label, then its length.
 
     If x is near Gaussian, Cov(x, y) = E[p(1 - p)] Cov(x) θ: ordinary least squares has the right
@@ -105,13 +99,12 @@ def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: 
     d = len(moments)
     share = float(np.clip(score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
     curvature = 0.25 - share**2
-    kappa = max(_WHITENED[0], _WHITENED[1] / d)
     whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
     error = float(((whitening @ noise / n) ** 2).sum()) / d + curvature / n
     white = whitening @ moments @ whitening.T / n
     toward = whitening @ (score - share * moments[0]) / n
     values, vectors = np.linalg.eigh((white + white.T) / 2)
-    values = np.maximum(values, _TRUSTED)
+    values = np.maximum(values, 0.0)
     ridge = error * d / (_EXPECTED * curvature) ** 2
     slopes = whitening.T @ vectors @ (values * (vectors.T @ toward) / (values**2 + ridge))
     slopes[0] = 0.0
@@ -125,7 +118,13 @@ def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: 
 
 
 def count_line(
-    moments: Array, score: Array, noise: Array, n: float, columns: Columns, sizes: CountSizes
+    moments: Array,
+    score: Array,
+    noise: Array,
+    n: float,
+    columns: Columns,
+    sizes: CountSizes,
+    kappa: float,
 ) -> Array:
     """A line of the logarithm of a count from sum x xᵀ and the score of the capped count.
 
@@ -137,7 +136,6 @@ def count_line(
     validity.
     """
     d = len(moments)
-    kappa = max(_WHITENED[0], _WHITENED[1] / d)
     whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
     cap = sizes.cap
     mean = sizes.capped
@@ -146,7 +144,7 @@ def count_line(
     error = float(((2 * whitening @ noise) ** 2).sum()) / d + 4 * n * mean / cap
     white = whitening @ moments @ whitening.T
     values, vectors = np.linalg.eigh((white + white.T) / 2)
-    values = np.maximum(values, _TRUSTED * n)
+    values = np.maximum(values, 0.0)
     along = vectors.T @ toward
     slopes = cap / 2 * whitening.T @ vectors @ (values * along / (values**2 + error / signal))
     centre = moments[0] / n
@@ -157,9 +155,8 @@ def count_line(
     line[0] = 0.0
     covariance = raised(moments / n, 1e-7) - np.outer(centre, centre)
     variance = float(line @ covariance @ line)
-    line *= min(1.0, _LARGEST_LOG / np.sqrt(max(variance, _TINY)))
     whole = rate * sizes.mean / mean
-    line[0] = np.log(whole) - min(variance, _LARGEST_LOG**2) / 2 - centre @ line
+    line[0] = np.log(whole) - variance / 2 - centre @ line
     return np.asarray(line)
 
 
@@ -270,17 +267,20 @@ class Terrain:
 
     def length(self, hessian: Array, step: Array) -> float:
         """Root mean square of the change of the predictor, in the measure of the curvature."""
-        level = self._inverse[0]  # the intercept in u
         moved = max(float(step @ hessian @ step), 0.0)
-        return float(np.sqrt(moved / max(float(level @ hessian @ level), self.least)))
+        return float(np.sqrt(moved / self._total_slope(hessian)))
 
-    def best_step(self, hessian: Array, score: Array, noise: float, power: float) -> Array:
+    def _total_slope(self, hessian: Array) -> float:
+        """The sum of h' over records."""
+        level = self._inverse[0]  # the intercept in u
+        return max(float(level @ hessian @ level), self.least)
+
+    def best_step(self, hessian: Array, score: Array, noise: float) -> Array:
         """The step that undoes a score, as far as it is more than noise of this variance and
         sampling.
 
-        g = H a + error, the coordinates of a having a variance that the length of g tells, growing
-        with this power of 1/H: the best linear guess of a.  H is taken half way.  At most 1.2 root
-        mean square, as Newton's method overshoots.
+        g = H a + error, the coordinates of a having one variance, which the length of g tells: the
+        best linear guess of a.  H is taken half way, as Newton's method overshoots.
         """
 
         def solved(curvature: Array) -> Array:
@@ -288,12 +288,10 @@ class Terrain:
             values = np.maximum(values, 0.0)
             along = vectors.T @ score
             error = noise + self.dispersion * values
-            prior = np.maximum(values / max(values.max(), _TINY), _FLAT) ** -power
-            signal = (along @ along - error.sum()) / max((prior * values**2).sum(), _TINY)
+            signal = (along @ along - error.sum()) / max((values**2).sum(), _TINY)
             if signal <= 0:
                 return np.zeros(len(score))
-            step = vectors @ (prior * values * along / (prior * values**2 + error / signal))
-            return np.asarray(step * min(1.0, _LONGEST / max(self.length(curvature, step), _TINY)))
+            return np.asarray(vectors @ (values * along / (values**2 + error / signal)))
 
         step = solved(hessian)
         for _ in range(_HALVINGS):
@@ -304,11 +302,14 @@ class Terrain:
         """What a record may add to the rest of a step: the smaller of two bounds for those within
         three mean squares.
 
-        With |z| <= Z a record adds at most ‖a‖ (e^Z - 1 - Z)/Z, of which half is taken, and at most
-        B Z²/(6 sqrt 3).
+        With |z| <= Z a record adds w‖u‖ h' (e^Z - 1 - Z) at most.  That is no more than ‖a‖ (e^Z - 1 - Z)/Z,
+        as |z| <= ‖u‖ ‖a‖ and w h'‖u‖² <= 1; where h' is no more than its mean, it is no more than the root
+        of that mean times e^Z - 1 - Z; and for a logit no more than B Z²/(6 sqrt 3).
         """
-        reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
-        by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
+        reach = min(_WIDE * max(self.length(hessian, step), _TINY), _WIDEST)
+        left = np.expm1(reach) - reach
+        slope = self._total_slope(hessian) / self.moments[0, 0]
+        by_length = min(float(np.linalg.norm(step)) / reach, np.sqrt(slope)) * left
         return float(max(min(by_length, _BEND * reach**2 * most), 1e-6))
 
 
@@ -316,13 +317,12 @@ def crude_line(moments: Array, score: Array, noise: Array, n: float) -> Array:
     """Coefficients of whitened columns from noisy moments and a noisy score of a scaled outcome; a
     ridge.
 
-    ``noise`` is the covariance of the noise of the score.  Eigenvalues of the moments are raised to
-    a fifth of n, and a coefficient is expected to have a variance of .1/d.  A bad line costs
-    length, never validity.
+    ``noise`` is the covariance of the noise of the score.  A coefficient is expected to have a
+    variance of .1/d.  A bad line costs length, never validity.
     """
     d = len(moments)
     values, vectors = np.linalg.eigh(moments)
-    values = np.maximum(values, _SURE_PART * n)
+    values = np.maximum(values, 0.0)
     error = float(np.trace(noise)) / d + _SIGNAL * n
     along = vectors.T @ score
     return np.asarray(vectors @ (values * along / (values**2 + error * d / _SIGNAL)))

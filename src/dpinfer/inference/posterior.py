@@ -20,11 +20,12 @@ size S stands in: coefficients are N(t + a, S²) a priori.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.inference.hessian import Curvature, Guess, Seen, bend, curvature, guess, seen, within
+from dpinfer.inference.hessian import Curvature, Guess, Seen, curvature, guess, seen
 from dpinfer.inference.joint import NO_EVENTS, REFERENCE, SIGNAL, Answers, Joint
 from dpinfer.inference.moments import (
     LEAST_EVENTS,
@@ -36,7 +37,7 @@ from dpinfer.inference.moments import (
     raised,
     shrink,
 )
-from dpinfer.inference.tilting import tilted
+from dpinfer.inference.newton import Terrain
 from dpinfer.numerics.arrays import Array, Indices, solved
 from dpinfer.numerics.links import Family
 
@@ -44,14 +45,8 @@ LEVEL = 2.5
 """S of a level, and of two deviations of a number, in log-odds."""
 LEAST_RECORDS = 15.0
 """The fewest records of a level whose mean is near normal, in least squares."""
-# of the variance of δ that the records decide: what of it counts beside the step, which has it too
-_SAMPLED = 0.3
 _ROUNDS = 8  # of the second moment of δ, which decides how much the noise of H matters
 _LOOSE = 1e-2  # S over the deviation of the intercept a priori: it is as good as free
-_FREE = 1e-12  # of its information: what is left at least without a coefficient's own S
-_LEAST_SIZE = (
-    0.2  # of S: what effects are believed to have at least, however small those are that are known
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,9 +141,7 @@ class Fitted:
         if last.family.farthest is None:  # then the slope of the mean does not tell the variance
             size = max(size, last.scales.score_cov * float(np.sqrt(len(self.centre))))
         ratio = size / float(np.trace(last.hessian)) if size > 0 else 1.0
-        return raised(
-            shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov, 0.0)[0], 0.0
-        )
+        return raised(shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov)[0], 0.0)
 
     @property
     def dispersion(self) -> float:
@@ -342,8 +335,7 @@ def _last_hessian(fit: Fitted) -> Seen:
     last = fit.last
     to_centre = np.eye(len(fit.centre))
     to_centre[0, 1:] = fit.centre[1:]
-    counted = fit.moments.n if last.exact else None
-    return seen(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian, counted)
+    return seen(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian)
 
 
 def posterior(fit: Fitted) -> Joint:
@@ -354,20 +346,18 @@ def posterior(fit: Fitted) -> Joint:
     columns = fit.columns
     d = len(fit.centre)
     H = _last_hessian(fit)
-    M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
+    M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise)
     line = solved(fit.back, last.line)
     # where a step is not exact, a variance in H is believed to be off that of M by half in any case
     limited = fit.limited if last.exact else np.zeros(d, dtype=bool)
     S = guess(H, M, fit.moments.matrix, columns, line, last.family, limited)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
-    known = curvature(
-        last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments, columns
-    )
-    law = _Equation(fit, H.first, S, known, about_mean, line).solved()
+    known = curvature(last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments)
+    law = _Equation(fit, S, known, about_mean, line).solved()
     few = no_events(d) if last.exact else events(fit)
     # where others explain nearly all of a number, what is left of its information may be this change
-    own = S.count if last.exact else np.hypot(S.count * np.sqrt(known.cut), law.changed)
+    own = S.count if last.exact else law.changed
     level = few.level
     if last.exact:
         scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < LEAST_RECORDS)
@@ -418,7 +408,6 @@ class _Equation:
     """H' δ = g - R - H a + ξ in the basis of the law of H, δ in coefficients at the centre."""
 
     fit: Fitted
-    first: float
     guess: Guess
     known: Curvature
     about_mean: Array
@@ -445,16 +434,18 @@ class _Equation:
         own = np.zeros((d, d))
         gain: Array = np.zeros((d, d))
         covariance: Array = np.zeros((d, d))
-        for k in range(_ROUNDS):
-            C = self._half_way(E, way + step / 2) @ E
+        for _ in range(_ROUNDS):
+            C = self._half_way(way + step / 2) @ E
             gain = solved(W + known.moved(second) + own, C).T
             covariance = np.asarray(np.linalg.inv(gain @ C + np.diag(precision)), dtype=np.float64)
             step = covariance @ gain @ right
-            believed = precision if k < 2 else self._believed(start, step, covariance, precision)
-            rest = self._second_moment(gain @ C, gain @ right, np.zeros(d), believed)
-            both = self._second_moment(gain @ C, gain @ right, way, believed)
+            # m mᵀ of the posterior mean m is δδᵀ and its sampling covariance, on average: what the
+            # records decide is there.  Where they are silent m is 0, and the prior has it
+            silent = covariance * precision @ covariance
+            rest = np.outer(step, step) + silent
+            both = np.outer(way + step, way + step) + silent
             second = E @ both @ E.T
-            own = self._of_columns(both, rest)
+            own = self._of_numbers(both, rest)
         K = covariance @ gain
         sampling = K @ (basis @ fit.score_cov @ basis.T) @ K.T
         if last.exact:
@@ -464,69 +455,52 @@ class _Equation:
         changed[fit.columns.of_splines] = 0.0  # all of it is in the covariance
         return _Solution(start, step, covariance, sampling, changed)
 
-    def _half_way(self, E: Array, step: Array) -> Array:
-        """H at line + step, in the basis."""
+    def _half_way(self, step: Array) -> Array:
+        """H at line + step, in the basis: changed as that of a Newton step is."""
         if self.fit.last.exact or not step.any():
             return self.known.matrix
-        inverse = np.linalg.inv(E)
-        if self.fit.last.family.counts:
-            return inverse.T @ self._counted_half_way(E, step) @ inverse
-        moved = bend(self.fit.moments.matrix, self.first, self.line, step, self.fit.last.family)
-        return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
+        terrain, to_basis = self._terrain
+        H = terrain.after(to_basis.T @ self.known.matrix @ to_basis, self._from_centre @ step)
+        inverse = np.linalg.inv(to_basis)
+        return np.asarray(inverse.T @ H @ inverse)
 
-    def _counted_half_way(self, E: Array, step: Array) -> Array:
-        """H of counts at line + step, in coefficients at the centre."""
-        to_centre = np.eye(len(step))
+    @cached_property
+    def _from_centre(self) -> Array:
+        """From coefficients at the centre to those of (1, x)."""
+        d = len(self.fit.centre)
+        to_centre = np.eye(d)
         to_centre[0, 1:] = self.fit.centre[1:]
-        H = to_centre.T @ E.T @ self.known.matrix @ E @ to_centre
-        back = np.linalg.inv(to_centre)
-        return np.asarray(back.T @ tilted(H, back @ step, self.fit.columns) @ back)
+        return np.asarray(np.linalg.inv(to_centre))
 
-    def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
-        """1/S² of effects as large as those that are known: so long is the way believed to be where
-        records are silent.
+    @cached_property
+    def _terrain(self) -> tuple[Terrain, Array]:
+        """The local model at the line in coefficients of (1, x), and from these to the basis."""
+        fit = self.fit
+        d = len(fit.centre)
+        columns = fit.columns if fit.last.family.counts else None
+        moments = fit.moments.of(np.arange(d))
+        line = self._from_centre @ self.line
+        terrain = Terrain(moments, line, np.eye(d), fit.last.family, columns=columns)
+        to_centre = np.linalg.inv(self._from_centre)
+        return terrain, self.known.basis.T @ fit.back @ to_centre
 
-        It is used for the size of the way alone, never for an interval.  One effect of size S
-        counts among the known.
-        """
-        sizes2 = self.fit.sizes**2
-        variance = np.diag(covariance)
-        alone = 1 / np.maximum(1 / variance - precision, _FREE / variance)
-        effect = start + step / variance * alone
-        weight = ((1 + alone / sizes2) ** -2.0)[1:]
-        ratio = ((effect**2 - alone) / sizes2)[1:]
-        size2 = float(np.clip((1 + weight @ ratio) / (1 + weight.sum()), _LEAST_SIZE**2, 1.0))
-        believed = precision / size2
-        believed[0] = precision[0]
-        return believed
-
-    def _second_moment(
-        self, information: Array, toward: Array, way: Array, precision: Array
-    ) -> Array:
-        """E (a + δ)(a + δ)ᵀ: the step, what S decides of it, and a part of what the records do."""
-        covariance = np.linalg.inv(information + np.diag(precision))
-        whole = way + covariance @ toward
-        silent = covariance * precision @ covariance
-        return np.asarray(np.outer(whole, whole) + silent + _SAMPLED * (covariance - silent))
-
-    def _of_columns(self, both: Array, rest: Array) -> Array:
-        """What is unsure of single columns beside the law of H: the variances of rare levels, which
-        multiply the whole way, of second moment ``both``, and third derivatives along numbers, which
-        multiply what is left of it, ``rest``.
+    def _of_numbers(self, both: Array, rest: Array) -> Array:
+        """What is unsure of numbers beside the law of H: third derivatives along them, which multiply
+        what is left of the way, ``rest``; ``both`` is the second moment of all of it.
 
         Of a number only what others do not explain counts, its tolerance: where two are nearly
         collinear each may be far off while the predictor, which the derivatives are about, is not.
         """
+        if self.fit.last.exact:
+            return np.zeros_like(both)
         toward = np.linalg.inv(self.about_mean)
         size2 = np.diag(toward @ both @ toward.T)
-        square = size2 * self.guess.doubt**2 * self.known.cut
-        if not self.fit.last.exact:
-            variance = np.diag(self.guess.matrix)
-            tolerance = 1 / (variance * np.diag(np.linalg.inv(self.guess.matrix)))
-            # functions of one number bend with it, whatever the others explain of them
-            tolerance[self.fit.columns.of_splines] = 1.0
-            left2 = np.diag(toward @ rest @ toward.T) * tolerance
-            square += left2 * (variance * self._bow(size2 * tolerance)) ** 2
+        variance = np.diag(self.guess.matrix)
+        tolerance = 1 / (variance * np.diag(np.linalg.inv(self.guess.matrix)))
+        # functions of one number bend with it, whatever the others explain of them
+        tolerance[self.fit.columns.of_splines] = 1.0
+        left2 = np.diag(toward @ rest @ toward.T) * tolerance
+        square = left2 * (variance * self._bow(size2 * tolerance)) ** 2
         dual = self.known.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
         return np.asarray(dual * square @ dual.T)
 

@@ -26,8 +26,6 @@ from dpinfer.numerics.arrays import Array
 
 # sds of the noise by which a tail is seen: noise alone passes for one in 30,000 bins
 CLEAR = 4.0
-# ... and by which some bins are that lie next to each other, wherever they are: one in three hundred
-_CLEAR_ANYWHERE = 4.0
 # deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
 _SURE = 2.0
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
@@ -142,7 +140,7 @@ class Tail:
         """
         clear = np.cumsum(self.counts) > CLEAR * self._deviation
         if self.generous:
-            clear |= self._together() > _CLEAR_ANYWHERE * self.noise
+            clear |= self._together() > CLEAR * self.noise
         return int(np.argmax(np.append(clear, True)))
 
     def _together(self) -> Array:

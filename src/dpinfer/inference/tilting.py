@@ -13,8 +13,6 @@ from dpinfer.inference.moments import LEVELS, Columns
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST
 
-CHANGE = (1 / 3, 3.0)
-"""What the curvature becomes along a step, in any direction, at least and at most."""
 _RAREST = 1e-6  # the least share of a level
 
 
@@ -32,7 +30,7 @@ def tilted(information: Array, step: Array, columns: Columns) -> Array:
     after, level = _shares(mean, step, columns)
     before = np.clip(mean, _RAREST, LEVELS)
     grown = np.where(columns.dummy, after * (1 - after) / (before * (1 - before)), 1.0)
-    size = np.sqrt(np.clip(grown, *CHANGE))
+    size = np.sqrt(grown)
     covariance *= np.outer(size, size)
     along = np.where(columns.dummy, 0.0, step)
     along[0] = 0.0
@@ -42,9 +40,7 @@ def tilted(information: Array, step: Array, columns: Columns) -> Array:
     # shares of levels stay as their own step has left them
     after = np.where(columns.dummy, after, after + moved)
     after[0] = 1.0
-    return np.asarray(
-        total * float(np.clip(level, *CHANGE)) * (covariance + np.outer(after, after))
-    )
+    return np.asarray(total * level * (covariance + np.outer(after, after)))
 
 
 def _shares(mean: Array, step: Array, columns: Columns) -> tuple[Array, float]:

@@ -54,21 +54,18 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from dpinfer.inference.joint import OPEN, SIGNAL
-from dpinfer.inference.moments import SMALLEST, raised
+from dpinfer.inference.moments import SMALLEST, SURE, raised
 from dpinfer.inference.newton import normal_nodes
 from dpinfer.inference.tails import FEW, GROUPS, Tail, TailLaw
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST
 
-# squared bias over sampling variance below which a limit is left out: records beyond it are so few
-# that the weight of their rows does, and 1 % of a variance is .5 % of a length
-_NEGLIGIBLE = 0.01
+NEGLIGIBLE = 0.01
+"""Part of a sampling variance that nobody would miss: half a percent of a length."""
 _CANDIDATES = 60
 # sds of a number from its mean: most records are nearer, and decide its slope
 _ENDS = 2.0
-_FRACTIONS = np.linspace(0.0, 1.0, 21)  # at which f is tried; between two it is interpolated
-
-_LEFT_INSIDE = 0.05  # of a variance: the least that records inside a limit are taken to have
+_FRACTIONS = np.linspace(0.0, 1.0, 11)  # at which f is tried; between two it is interpolated
 
 Sides = tuple[TailLaw | None, TailLaw | None]
 """The laws of distances above and below a centre."""
@@ -159,11 +156,8 @@ class Histograms:
         together = np.sum(self.counts, axis=0)
         sd = self.noise * np.sqrt(len(self.counts))
         inner = together[1:-1]
-        none = inner.sum() <= _CLEAR * sd * np.sqrt(len(inner)) and (inner <= _CLEAR * sd).all()
-        return bool(none and min(together[0], together[-1]) > _CLEAR * sd)
-
-
-_CLEAR = 3.0  # sds of the noise by which a count is clear of 0
+        none = inner.sum() <= SURE * sd * np.sqrt(len(inner)) and (inner <= SURE * sd).all()
+        return bool(none and min(together[0], together[-1]) > SURE * sd)
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +364,7 @@ def winsor_limits(
         best = int(np.argmin(cost))
         if cost[best] > information * tolerance * (OPEN * costs.size) ** 2:
             best = int(np.flatnonzero(allowed & (stretch <= stretch[0]))[-1])
-        if bias2[best] > _NEGLIGIBLE:
+        if bias2[best] > NEGLIGIBLE:
             distance[j] = sd * limits[best]
         reach[j] = sd * reaches[best]
         chosen[j] = limits[best]
@@ -387,7 +381,7 @@ def _bounds(sides: Sides, limits: Array, slope: float, response: Response) -> Ar
     records of which a law expects less than one.
     """
     beyond = _Beyond.of(sides, limits, slope, response)
-    inside = np.maximum(1 - beyond.second, _LEFT_INSIDE)
+    inside = np.maximum(1 - beyond.second, SMALLEST)
     rest = abs(slope) * (1 - _FRACTIONS)[:, None]
     at = _at_root(beyond.score - rest * inside)
     fraction = 1 - at(np.broadcast_to(_FRACTIONS[:, None], beyond.score.shape))
