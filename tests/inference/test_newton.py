@@ -181,10 +181,10 @@ def test_the_clip_of_a_rest_is_the_smaller_of_two_bounds():
     step = np.linalg.solve(place.matrix.T, [0.1, 0.5, -0.2])
     Z = 3 * place.length(H, step)
     by_length = np.linalg.norm(step) / 2 * (np.exp(Z) - 1 - Z) / Z
-    assert place.rest_clip(H, step, 1e9) == pytest.approx(by_length)
-    assert place.rest_clip(H, step, 0.01) == pytest.approx(0.01 * Z**2 / (6 * np.sqrt(3)))
+    assert place.remainder_clip(H, step, 1e9) == pytest.approx(by_length)
+    assert place.remainder_clip(H, step, 0.01) == pytest.approx(0.01 * Z**2 / (6 * np.sqrt(3)))
     assert (
-        place.rest_clip(H, np.zeros(3), 1.0) == 1e-6
+        place.remainder_clip(H, np.zeros(3), 1.0) == 1e-6
     )  # no step leaves nothing, and a clip is above 0
 
 
@@ -200,7 +200,7 @@ def test_what_records_add_to_a_rest_is_mostly_below_the_clip():
     left = expit(eta + z) - expit(eta) - expit(eta) * expit(-eta) * z
     added = np.linalg.norm(x @ place.matrix.T, axis=1) * np.abs(left)
     most = (np.linalg.norm(x @ place.matrix.T, axis=1) * expit(np.abs(eta))).max()
-    assert np.mean(added > place.rest_clip(H, step, most)) < 0.01
+    assert np.mean(added > place.remainder_clip(H, step, most)) < 0.01
 
 
 @pytest.mark.parametrize("coef", [[-0.7, 0.8, -1.0], [0.3, 0.0, 0.0], [1.5, -1.0, 0.5]])

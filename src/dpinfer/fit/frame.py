@@ -2,7 +2,7 @@
 
 Noisy histograms of all numbers, zooming in.  The fit measures each column from the middle of the
 range that was found, in halves of its width.  Bounds that are far too wide so cost next to nothing.
-Nobody is clipped to a range but for the crude moments, and where a fit says so (`Line.low`).
+Nobody is clipped to a range but for the crude moments, and where a fit says so (`Linearization.low`).
 """
 
 import math

@@ -26,8 +26,8 @@ from dpinfer.fit.stepped import (
     ROBUST,
     SCALES,
     TYPICAL,
-    AtLine,
     Finished,
+    LinearizedRows,
     Place,
     Setting,
     Stepped,
@@ -55,7 +55,7 @@ from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import Clip, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Stack, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved
@@ -374,12 +374,12 @@ class LinearSteps(Stepped[LinearPlan]):
         line[0] += where.middle
         return np.asarray(line)
 
-    def _line(self, matrix: Array, coef: Array, limits: WinsorLimits, at: Setting) -> Line:
+    def _line(self, matrix: Array, coef: Array, limits: WinsorLimits, at: Setting) -> Linearization:
         ends = self._winsorised(limits, at)
-        return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, *ends)
+        return Linearization(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, *ends)
 
     def _influences(
-        self, gate: Gate, source: Source, line: Line, n: float, where: Range, kappa: float
+        self, gate: Gate, source: Source, line: Linearization, n: float, where: Range, kappa: float
     ) -> Tail | None:
         """The released tail of influences; None where nobody should be clipped.
 
@@ -392,7 +392,7 @@ class LinearSteps(Stepped[LinearPlan]):
         shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
         largest = min(_RANGE, _REACH * where.half) * shorter
         what = influence_histogram(largest, self.neighbours)
-        rows = AtLine(source, line, self.design.norm2, self.neighbours)
+        rows = LinearizedRows(source, line, self.design.norm2, self.neighbours)
         counts = gate.release(booked[0], rows, what).value
         caution = _CAUTION if self.plan.tail == CAUTIOUS else 0.0
         return Tail.halving(
@@ -400,7 +400,7 @@ class LinearSteps(Stepped[LinearPlan]):
         )
 
     def _released(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
+        self, gate: Gate, booked: NoisySum, source: Source, line: Linearization, clip: Clip
     ) -> tuple[Array, Array, Array]:
         """Score, curvature and score covariance at a line."""
         stack = self.plan.stack
@@ -411,8 +411,8 @@ class LinearSteps(Stepped[LinearPlan]):
         return stack.split(gate.release(booked, source, what).value, d, clip.size)
 
     def _robust_step(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
-    ) -> Line:
+        self, gate: Gate, booked: NoisySum, source: Source, line: Linearization, clip: Clip
+    ) -> Linearization:
         """A better line for the robust target, which is not linear: a step of its own."""
         score, hessian, _ = self._released(gate, booked, source, line, clip)
         mean = float(np.trace(hessian)) / len(score)
@@ -422,7 +422,7 @@ class LinearSteps(Stepped[LinearPlan]):
         return replace(line, coef=line.coef + line.matrix.T @ step)
 
     def _last_step(
-        self, gate: Gate, source: Source, n: float, line: Line, clip: Clip, at: Setting
+        self, gate: Gate, source: Source, n: float, line: Linearization, clip: Clip, at: Setting
     ) -> Step:
         """The step of the estimate: it is exact, and leaves nothing."""
         score, hessian, score_cov = self._released(

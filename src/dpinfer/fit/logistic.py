@@ -55,7 +55,7 @@ from dpinfer.inference.newton import Terrain, Usual, first_line, information
 from dpinfer.inference.posterior import LEVEL, Fitted
 from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
-from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
@@ -227,11 +227,11 @@ class LogisticSteps(Stepped[GeometryPlan]):
         limits = self._limits_of(known, first, at)
         place = self._place(known, limits, first, at)
         for release in booked.of(FIRST):
-            line = self._better_line(gate, release, source, place, place.line.most)
+            line = self._better_line(gate, release, source, place, place.line.max_influence)
             # the limits rest on the coefficients, which are known better now
             limits = self._limits_of(known, line, at)
             place = self._place(known, limits, line, at)
-        last = self._step_and_rest(gate, source, known.n, place, place.line.most, at)
+        last = self._step_and_rest(gate, source, known.n, place, place.line.max_influence, at)
         fit = Fitted.of(
             last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
         )
@@ -301,9 +301,11 @@ class LogisticSteps(Stepped[GeometryPlan]):
             / (known.n * usual.information)
             * usual.farthest2
         )
-        most = influence * float(np.sqrt(typical2))
+        max_influence = influence * float(np.sqrt(typical2))
         low, high = self._winsorised(limits, at)
-        seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
+        seen_at = Linearization(
+            LOGIT, matrix @ at.matrix, line @ at.matrix, max_influence, low, high
+        )
         return Place(Terrain(moments, line, matrix), seen_at)
 
     def model(self, n: int | None) -> Model:

@@ -28,8 +28,8 @@ from dpinfer.fit.stepped import (
     SCALES,
     SIZES,
     TYPICAL,
-    AtLine,
     Finished,
+    LinearizedRows,
     Place,
     Setting,
     Stepped,
@@ -55,7 +55,7 @@ from dpinfer.inference.posterior import LEVEL, Fitted
 from dpinfer.inference.tails import Clip, CountSizes, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
@@ -336,7 +336,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         terrain = Terrain(
             known.of(np.arange(len(line))), line, matrix, LOG, least=_TINY, columns=columns
         )
-        return Place(terrain, Line(LOG, inner, coef, np.inf, low, high))
+        return Place(terrain, Linearization(LOG, inner, coef, np.inf, low, high))
 
     def _law(
         self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes
@@ -347,7 +347,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         end = 1.0 / math.sqrt(sizes.mean)
         largest = min(_REACH * sizes.reach, 1.0) * end
         what = influence_histogram(largest, self.neighbours)
-        rows = AtLine(source, place.line, self.design.norm2, self.neighbours)
+        rows = LinearizedRows(source, place.line, self.design.norm2, self.neighbours)
         counts = gate.release(booked, rows, what).value
         return TailLaw(Tail.halving(counts, n, booked.deviation, largest, end=end))
 

@@ -58,7 +58,13 @@ from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
 from dpinfer.inference.winsorising import Costs, Numbers, WinsorLimits, winsor_limits
 from dpinfer.mechanisms.histograms import histogram_bound
-from dpinfer.mechanisms.step_sums import Line, Stack, rest_bound, rest_sum, step_sums
+from dpinfer.mechanisms.step_sums import (
+    Linearization,
+    Stack,
+    remainder_bound,
+    remainder_sum,
+    step_sums,
+)
 from dpinfer.mechanisms.summation_error import moment_error
 from dpinfer.mechanisms.sums import (
     DEFAULT_MAX_RECORDS,
@@ -250,7 +256,7 @@ class StepPlan:
             FIRST: self.stack.bound,
             FIRST_STEP: self.stack.bound,
             ESTIMATE: self.stack.bound,
-            REST: rest_bound(notion),
+            REST: remainder_bound(notion),
         }
 
     def releases(
@@ -308,8 +314,8 @@ def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: in
         crude=booked.of(CRUDE)[0].deviation,
         moments=booked.of(MOMENTS)[0].deviation,
         gradient=score,
-        hessian=score / math.sqrt(plan.stack.curvature),
-        score_cov=score / math.sqrt(plan.stack.score),
+        hessian=score / math.sqrt(plan.stack.hessian),
+        score_cov=score / math.sqrt(plan.stack.score_cov),
         radius=plan.radius,
     )
 
@@ -485,7 +491,7 @@ def refined_moments(
     return refined(unsvec(released[:-d], d), released[-d:], at.scales.moments, crude, at.columns)
 
 
-def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
+def published(line: Linearization, said: Conclusion, at: Setting, n: float) -> Geometry:
     """The geometry in original units; ``line`` is about rows (1, x~)."""
     design = at.design
     d = len(design.names)
@@ -504,7 +510,7 @@ def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
         family=line.family.name,
         preconditioner=matrix,
         line=coef,
-        most=line.most,
+        most=line.max_influence,
         centre=solved(slopes, said.centre[1:] - at.of_units[1:, 0]),
         records=n,
         low=np.where(dummy, 0.0, low)[1:],
@@ -513,7 +519,7 @@ def published(line: Line, said: Conclusion, at: Setting, n: float) -> Geometry:
     )
 
 
-def limits_in_units(line: Line, at: Setting) -> tuple[Array, Array]:
+def limits_in_units(line: Linearization, at: Setting) -> tuple[Array, Array]:
     """The limits of winsorised columns, and the released range of others, in original units."""
     design = at.design
     d = len(design.names)
@@ -536,7 +542,7 @@ def lines_of(at: Setting) -> Array:
     return np.asarray(at.design.outcome.slope * lines)
 
 
-def statuses(said: Conclusion, line: Line, at: Setting) -> tuple[str, ...]:
+def statuses(said: Conclusion, line: Linearization, at: Setting) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
     if not said.whole:
         unidentified = (
@@ -546,7 +552,7 @@ def statuses(said: Conclusion, line: Line, at: Setting) -> tuple[str, ...]:
     return tuple(_status(j, said, line, at) for j in range(len(at.design.names)))
 
 
-def _status(j: int, said: Conclusion, line: Line, at: Setting) -> str:
+def _status(j: int, said: Conclusion, line: Linearization, at: Setting) -> str:
     if said.printed[j]:
         return REPORTED
     if j == 0:
@@ -581,7 +587,7 @@ def _other_reference(j: int, said: Conclusion, at: Setting) -> str:
     return OTHER_REFERENCE.format(factor=plain[1], level=plain[2])
 
 
-def alternatives(said: Conclusion, line: Line, at: Setting) -> Alternatives:
+def alternatives(said: Conclusion, line: Linearization, at: Setting) -> Alternatives:
     """What is known instead of open coefficients, in original units."""
     return Alternatives(
         names=tuple(_other_name(j, base, line, at) for j, base in said.other_columns),
@@ -591,7 +597,7 @@ def alternatives(said: Conclusion, line: Line, at: Setting) -> Alternatives:
     )
 
 
-def _other_name(j: int, base: int, line: Line, at: Setting) -> str:
+def _other_name(j: int, base: int, line: Linearization, at: Setting) -> str:
     name = at.design.names[j]
     if base >= 0:
         return f"{name} - {at.design.names[base]}"
@@ -612,10 +618,10 @@ P = TypeVar("P", bound=StepPlan)
 
 
 @dataclass(frozen=True, repr=False)
-class AtLine(Changed):
+class LinearizedRows(Changed):
     """Rows at a released line: u, y - h and w of `dpinfer.mechanisms.step_sums`."""
 
-    line: Line
+    line: Linearization
     norm2: float
     neighbours: Neighbours
 
@@ -636,7 +642,7 @@ class Place:
     """A line of (1, x') with its geometry, and the line over (1, x~) that rows are seen at."""
 
     terrain: Terrain
-    line: Line
+    line: Linearization
 
 
 @dataclass(frozen=True, eq=False)
@@ -645,7 +651,7 @@ class Finished:
     said of it.
     """
 
-    line: Line
+    line: Linearization
     fit: Fitted
     said: Conclusion
 
@@ -816,8 +822,8 @@ class Stepped(Generic[P]):
         stack = self.plan.stack
         d = len(terrain.line)
         what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
-        score, hessian = stack.steer(gate.release(booked, source, what).value, d, clip)
-        unsure = booked.deviation / math.sqrt(stack.curvature)
+        score, hessian = stack.score_and_hessian(gate.release(booked, source, what).value, d, clip)
+        unsure = booked.deviation / math.sqrt(stack.hessian)
         if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
             return terrain.line
         expected = terrain.expected()
@@ -993,8 +999,8 @@ class Stepped(Generic[P]):
     ) -> tuple[Array, float]:
         """What a step leaves, and the scale of its noise."""
         booked = self.booked.of(REST)[0]
-        clip = place.terrain.rest_clip(hessian, step, place.line.most)
-        what = rest_sum(place.line, step, clip, self.design.norm2, self.neighbours)
+        clip = place.terrain.remainder_clip(hessian, step, place.line.max_influence)
+        what = remainder_sum(place.line, step, clip, self.design.norm2, self.neighbours)
         return clip * gate.release(booked, source, what).value, clip * booked.deviation
 
     def model(self, n: int | None) -> Model:

@@ -40,7 +40,7 @@ _LONGEST = 1.2  # root mean square of one step of the predictor
 _HALVINGS = 6  # of a step whose curvature is that half way
 _FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
 _WIDE = 3.0  # root mean squares of a step that its rest lets in
-# of a change of the predictor, which no record's exceeds (`dpinfer.mechanisms.step_sums.rest_sum`)
+# of a change of the predictor, which no record's exceeds (`dpinfer.mechanisms.step_sums.remainder_sum`)
 _WIDEST = 60.0
 _HALF = 0.5  # of a bound that hardly any record comes near
 _BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
@@ -300,7 +300,7 @@ class Terrain:
             step = step / 2 + solved(self.after(hessian, step / 2)) / 2
         return step
 
-    def rest_clip(self, hessian: Array, step: Array, most: float) -> float:
+    def remainder_clip(self, hessian: Array, step: Array, most: float) -> float:
         """What a record may add to the rest of a step: the smaller of two bounds for those within
         three mean squares.
 
