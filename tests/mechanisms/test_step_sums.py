@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dpinfer.inference.newton import crude_line
+from dpinfer.inference.newton import least_squares_pilot
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
@@ -140,10 +140,12 @@ def test_a_crude_line_without_noise_is_near_least_squares_and_with_noise_near_no
     rng = np.random.default_rng(0)
     z = np.column_stack([np.ones(20_000), rng.standard_normal((20_000, 3))])
     y = z @ np.array([0.1, 0.2, -0.1, 0.0]) + 0.2 * rng.standard_normal(20_000)
-    line = crude_line(z.T @ z, z.T @ y, np.zeros((4, 4)), 20_000)
+    line = least_squares_pilot(z.T @ z, z.T @ y, np.zeros((4, 4)), 20_000)
     assert line == pytest.approx([0.1, 0.2, -0.1, 0.0], abs=0.01)
     assert np.linalg.norm(
-        crude_line(z.T @ z, z.T @ y, 1e10 * np.eye(4), 20_000)
+        least_squares_pilot(z.T @ z, z.T @ y, 1e10 * np.eye(4), 20_000)
     ) < 0.1 * np.linalg.norm(line)
-    wild = crude_line(np.diag([2e4, 1.0, -3e4, 2e4]), np.full(4, 2e3), np.zeros((4, 4)), 20_000)
+    wild = least_squares_pilot(
+        np.diag([2e4, 1.0, -3e4, 2e4]), np.full(4, 2e3), np.zeros((4, 4)), 20_000
+    )
     assert np.abs(wild).max() <= 0.51  # an eigenvalue that is noise is raised to a fifth of n

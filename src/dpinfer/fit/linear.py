@@ -26,10 +26,10 @@ from dpinfer.fit.stepped import (
     ROBUST,
     SCALES,
     TYPICAL,
-    Finished,
+    FitContext,
+    FittedModel,
     LinearizedRows,
-    Place,
-    Setting,
+    Pilot,
     Stepped,
     StepPlan,
     crude_moments,
@@ -49,7 +49,7 @@ from dpinfer.inference.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, crude_line
+from dpinfer.inference.newton import LocalModel, least_squares_pilot
 from dpinfer.inference.posterior import LEAST_RECORDS, Fitted, Step, outcome_sizes
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import Clip, Tail, TailLaw
@@ -190,7 +190,7 @@ class Range:
 
 
 @dataclass(frozen=True, eq=False)
-class FinishedLine(Finished):
+class FittedLinear(FittedModel):
     """A fit with the range of its outcome, the clip of influences, and κ of its rows."""
 
     where: Range
@@ -269,60 +269,70 @@ class LinearSteps(Stepped[LinearPlan]):
             method="least squares in a released geometry, docs/linear.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedLine:
+    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
         booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
+        crude = crude_moments(gate, booked.of(CRUDE)[0], source, context)
         where = self._range(gate, cached(OutcomesOnly(source)), crude.n)
         what = moment_and_score(self.neighbours, where.middle, where.half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        kappa = of_columns(self._kappa(known.n), len(at.columns))
+        known = refined_moments(gate, booked.of(MOMENTS)[0], source, context, crude, what)
+        kappa = of_columns(self._kappa(known.n), len(context.columns))
         rows = self._kappa(known.n)
         # a ridge in columns that are whitened, whatever their bounds are
-        white = preconditioner(known.matrix, at.columns, known.n, rows)
-        coef = self._crude_line(known, where, white, rows)
+        white = preconditioner(known.matrix, context.columns, known.n, rows)
+        coef = self._pilot_coef(known, where, white, rows)
         if self.plan.target == ASKED and booked.of(FIRST_STEP):
             rows = self._of_rows(known.n, _DEVIATIONS)
-        limits = self._limits_of(known, coef, kappa, rows, where, at)
-        matrix = self._geometry(known, limits, kappa, rows, at)
+        limits = self._limits_of(known, coef, kappa, rows, where, context)
+        matrix = self._geometry(known, limits, kappa, rows, context)
         if self.plan.target == ASKED:
-            place = self._place(matrix, coef, limits, known, where, at)
+            pilot = self._pilot(matrix, coef, limits, known, where, context)
             for release in booked.of(FIRST_STEP):
                 usual = math.sqrt(known.n / len(coef)) / release.deviation / _DEVIATIONS
                 first = where.half / math.sqrt(rows) * max(1.0, usual)
-                coef = self._better_line(gate, release, source, place, first)
+                coef = self._pilot_step(gate, release, source, pilot, first)
                 # the limits rest on the coefficients, which are known better now
-                limits = self._limits_of(known, coef, kappa, rows, where, at)
-                matrix = self._geometry(known, limits, kappa, rows, at)
-        line = self._line(matrix, coef, limits, at)
-        tail = self._influences(gate, source, line, known.n, where, rows)
+                limits = self._limits_of(known, coef, kappa, rows, where, context)
+                matrix = self._geometry(known, limits, kappa, rows, context)
+        linearization = self._linearization(matrix, coef, limits, context)
+        tail = self._influences(gate, source, linearization, known.n, where, rows)
         if tail is None:
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
             clip = Clip(tail.point(_KNEE))
             for release in booked.of(FIRST_STEP):
-                line = self._robust_step(gate, release, source, line, clip)
+                linearization = self._robust_step(gate, release, source, linearization, clip)
         else:
             noise = self._scales().gradient / known.n
             clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
-        last = self._last_step(gate, source, known.n, line, clip, at)
-        fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
+        last = self._exact_step(gate, source, known.n, linearization, clip, context)
+        fit = Fitted.of(
+            last, matrix, known, context.columns, centre_of(known.matrix, context.columns)
+        )
         fit = self._allowing_for(fit, where, clip, rows)
-        fit, said = self._concluded(self._asked(fit, at), limits, 1.0, line.clipped, seed)
-        return FinishedLine(line, fit, said, where, clip, rows)
+        fit, inference = self._concluded(
+            self._asked(fit, context), limits, 1.0, linearization.clipped, seed
+        )
+        return FittedLinear(linearization, fit, inference, where, clip, rows)
 
     def _kappa(self, n: float) -> float:
         return self._scales().kappa(len(self.design.names), n)
 
     @staticmethod
     def _geometry(
-        known: Moments, limits: WinsorLimits, kappa: float, rows: float, at: Setting
+        known: Moments, limits: WinsorLimits, kappa: float, rows: float, context: FitContext
     ) -> Array:
         """The matrix of the geometry: columns are scaled by their radius, rows have their own."""
-        matrix = preconditioner(known.matrix, at.columns, known.n, kappa, limits.reach, rows)
+        matrix = preconditioner(known.matrix, context.columns, known.n, kappa, limits.reach, rows)
         return matrix * math.sqrt(kappa / rows)
 
     def _limits_of(
-        self, known: Moments, coef: Array, kappa: float, rows: float, where: Range, at: Setting
+        self,
+        known: Moments,
+        coef: Array,
+        kappa: float,
+        rows: float,
+        where: Range,
+        context: FitContext,
     ) -> WinsorLimits:
         """The limits of numbers: a clip of influences is taken for 2.5 sds of a residual."""
         d = len(coef)
@@ -334,22 +344,22 @@ class LinearSteps(Stepped[LinearPlan]):
             size=where.half / _DEVIATIONS,
         )
         information = known.n / (where.half / _DEVIATIONS) ** 2
-        return self._limits(known.matrix, coef, information, costs, at, known)
+        return self._limits(known.matrix, coef, information, costs, context, known)
 
-    def _place(
+    def _pilot(
         self,
         matrix: Array,
         coef: Array,
         limits: WinsorLimits,
         known: Moments,
         where: Range,
-        at: Setting,
-    ) -> Place:
+        context: FitContext,
+    ) -> Pilot:
         """Where the first step is taken."""
         moments = known.of(np.arange(len(coef)))
         dispersion = (where.half / _DEVIATIONS) ** 2
-        terrain = Terrain(moments, coef, matrix, IDENTITY, dispersion=dispersion)
-        return Place(terrain, self._line(matrix, coef, limits, at))
+        local_model = LocalModel(moments, coef, matrix, IDENTITY, dispersion=dispersion)
+        return Pilot(local_model, self._linearization(matrix, coef, limits, context))
 
     def _range(self, gate: Gate, source: Source, n: float) -> Range:
         """Three histograms, each inside what the last has left."""
@@ -361,25 +371,35 @@ class LinearSteps(Stepped[LinearPlan]):
             low, high = narrowed(counts, low, high, n, booked.deviation)
         return Range(low, high)
 
-    def _crude_line(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
+    def _pilot_coef(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
         """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
         whitening = matrix * np.sqrt(kappa * len(matrix))
         noise = 2 * known.noise * whitening @ known.back
         moments = whitening @ known.matrix @ whitening.T
-        line = (
+        coef = (
             where.half
             * whitening.T
-            @ crude_line(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
+            @ least_squares_pilot(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
         )
-        line[0] += where.middle
-        return np.asarray(line)
+        coef[0] += where.middle
+        return np.asarray(coef)
 
-    def _line(self, matrix: Array, coef: Array, limits: WinsorLimits, at: Setting) -> Linearization:
-        ends = self._winsorised(limits, at)
-        return Linearization(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, *ends)
+    def _linearization(
+        self, matrix: Array, coef: Array, limits: WinsorLimits, context: FitContext
+    ) -> Linearization:
+        ends = self._winsorised(limits, context)
+        return Linearization(
+            IDENTITY, matrix @ context.matrix, coef @ context.matrix, np.inf, *ends
+        )
 
     def _influences(
-        self, gate: Gate, source: Source, line: Linearization, n: float, where: Range, kappa: float
+        self,
+        gate: Gate,
+        source: Source,
+        linearization: Linearization,
+        n: float,
+        where: Range,
+        kappa: float,
     ) -> Tail | None:
         """The released tail of influences; None where nobody should be clipped.
 
@@ -392,7 +412,7 @@ class LinearSteps(Stepped[LinearPlan]):
         shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
         largest = min(_RANGE, _REACH * where.half) * shorter
         what = influence_histogram(largest, self.neighbours)
-        rows = LinearizedRows(source, line, self.design.norm2, self.neighbours)
+        rows = LinearizedRows(source, linearization, self.design.norm2, self.neighbours)
         counts = gate.release(booked[0], rows, what).value
         caution = _CAUTION if self.plan.tail == CAUTIOUS else 0.0
         return Tail.halving(
@@ -400,43 +420,49 @@ class LinearSteps(Stepped[LinearPlan]):
         )
 
     def _released(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Linearization, clip: Clip
+        self, gate: Gate, booked: NoisySum, source: Source, linearization: Linearization, clip: Clip
     ) -> tuple[Array, Array, Array]:
         """Score, curvature and score covariance at a line."""
         stack = self.plan.stack
-        d = len(line.matrix)
+        d = len(linearization.matrix)
         what = step_sums(
-            line, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
+            linearization, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
         )
         return stack.split(gate.release(booked, source, what).value, d, clip.size)
 
     def _robust_step(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Linearization, clip: Clip
+        self, gate: Gate, booked: NoisySum, source: Source, linearization: Linearization, clip: Clip
     ) -> Linearization:
         """A better line for the robust target, which is not linear: a step of its own."""
-        score, hessian, _ = self._released(gate, booked, source, line, clip)
+        score, hessian, _ = self._released(gate, booked, source, linearization, clip)
         mean = float(np.trace(hessian)) / len(score)
         if mean <= 3 * self._scales(FIRST_STEP).hessian:
-            return line
+            return linearization
         step = solved(raised(hessian, _ONE_STEP * mean), score)
-        return replace(line, coef=line.coef + line.matrix.T @ step)
+        return replace(linearization, coef=linearization.coef + linearization.matrix.T @ step)
 
-    def _last_step(
-        self, gate: Gate, source: Source, n: float, line: Linearization, clip: Clip, at: Setting
+    def _exact_step(
+        self,
+        gate: Gate,
+        source: Source,
+        n: float,
+        linearization: Linearization,
+        clip: Clip,
+        context: FitContext,
     ) -> Step:
         """The step of the estimate: it is exact, and leaves nothing."""
         score, hessian, score_cov = self._released(
-            gate, self.booked.of(ESTIMATE)[0], source, line, clip
+            gate, self.booked.of(ESTIMATE)[0], source, linearization, clip
         )
         scales: Scales = self._scales()
         nothing = np.zeros(len(score))
         return Step(
-            line=solved(line.matrix.T, line.coef),
+            line=solved(linearization.matrix.T, linearization.coef),
             step=nothing,
             score=score,
             rest=nothing,
             hessian=hessian,
-            score_cov=at.clustered(score_cov, source, n),
+            score_cov=context.clustered(score_cov, source, n),
             score_noise=clip.size * scales.gradient,
             rest_noise=0.0,
             scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
@@ -456,21 +482,21 @@ class LinearSteps(Stepped[LinearPlan]):
             bias=self._clip_bias(fit, clip),
         )
 
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
-        assert isinstance(done, FinishedLine)
-        result = super()._result(gate, n, at, done)
+    def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
+        assert isinstance(fitted, FittedLinear)
+        result = super()._result(gate, n, context, fitted)
         assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
+        return replace(result, band=self._band(result.geometry.line, fitted))
 
-    def _band(self, line: Array, done: FinishedLine) -> Band:
+    def _band(self, line: Array, fitted: FittedLinear) -> Band:
         """The line and the band around it, in the units of the user."""
         outcome = self.design.outcome
-        where = done.where
-        clip = done.clip
+        where = fitted.where
+        clip = fitted.clip
         drawn = outcome.half * line
         drawn[0] += outcome.centre
         # an influence times it is a residual, for a record of average influence
-        size = math.sqrt(done.kappa) * outcome.half
+        size = math.sqrt(fitted.kappa) * outcome.half
         return Band(
             line=drawn,
             clip=outcome.half * clip.size,

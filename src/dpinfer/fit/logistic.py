@@ -23,9 +23,9 @@ from dpinfer.fit.stepped import (
     REST,
     SCALES,
     TYPICAL,
-    Finished,
-    Place,
-    Setting,
+    FitContext,
+    FittedModel,
+    Pilot,
     StepBudget,
     Stepped,
     StepPlan,
@@ -51,7 +51,7 @@ from dpinfer.inference.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, Usual, first_line, information
+from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessian, logistic_pilot
 from dpinfer.inference.posterior import LEVEL, Fitted
 from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
@@ -218,77 +218,93 @@ class LogisticSteps(Stepped[GeometryPlan]):
             method="logistic regression in a released geometry, docs/geometry.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
+    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
         booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
+        crude = crude_moments(gate, booked.of(CRUDE)[0], source, context)
         what = moment_and_score(self.neighbours)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        first = first_line(known.matrix, known.score, known.n, at.columns, known.noise * known.back)
-        limits = self._limits_of(known, first, at)
-        place = self._place(known, limits, first, at)
-        for release in booked.of(FIRST):
-            line = self._better_line(gate, release, source, place, place.line.max_influence)
-            # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, line, at)
-            place = self._place(known, limits, line, at)
-        last = self._step_and_rest(gate, source, known.n, place, place.line.max_influence, at)
-        fit = Fitted.of(
-            last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
+        known = refined_moments(gate, booked.of(MOMENTS)[0], source, context, crude, what)
+        pilot_coef = logistic_pilot(
+            known.matrix, known.score, known.n, context.columns, known.noise * known.back
         )
-        usual = Usual.at(known.of(np.arange(len(first))), place.terrain.line)
-        clipped = place.line.clipped
-        fit, said = self._concluded(self._asked(fit, at), limits, usual.information, clipped, seed)
-        return Finished(place.line, fit, said)
+        limits = self._limits_of(known, pilot_coef, context)
+        pilot = self._pilot(known, limits, pilot_coef, context)
+        for release in booked.of(FIRST):
+            pilot_coef = self._pilot_step(
+                gate, release, source, pilot, pilot.linearization.max_influence
+            )
+            # the limits rest on the coefficients, which are known better now
+            limits = self._limits_of(known, pilot_coef, context)
+            pilot = self._pilot(known, limits, pilot_coef, context)
+        last = self._final_step(
+            gate, source, known.n, pilot, pilot.linearization.max_influence, context
+        )
+        fit = Fitted.of(
+            last,
+            pilot.local_model.matrix,
+            known,
+            context.columns,
+            centre_of(known.matrix, context.columns),
+        )
+        typical = MeanInformation.at(known.of(np.arange(len(pilot_coef))), pilot.local_model.coef)
+        clipped = pilot.linearization.clipped
+        fit, inference = self._concluded(
+            self._asked(fit, context), limits, typical.mean_slope, clipped, seed
+        )
+        return FittedModel(pilot.linearization, fit, inference)
 
-    def _influence(self, usual: Usual, n: float) -> float:
+    def _influence(self, typical: MeanInformation, n: float) -> float:
         """The largest influence over a typical one: large where noise is small, as weights cost
         bias.
         """
-        added = _ADDED / self._noise_of(usual, n)
+        added = _ADDED / self._noise_of(typical, n)
         least, most = _INFLUENCE
         # beyond, both grow: what is let in, and n over noise
         return float(max(least, min(added, math.sqrt(most * added), FARTHEST_SDS)))
 
-    def _noise_of(self, usual: Usual, n: float) -> float:
+    def _noise_of(self, typical: MeanInformation, n: float) -> float:
         """The sd of the noise of a score over its own, if the largest influence is a typical one."""
         d = len(self.design.names)
-        return self._scales().gradient * math.sqrt(d * usual.farthest2 / (n * usual.information))
+        return self._scales().gradient * math.sqrt(
+            d * typical.max_residual2 / (n * typical.mean_slope)
+        )
 
-    def _limits_of(self, known: Moments, line: Array, at: Setting) -> WinsorLimits:
+    def _limits_of(self, known: Moments, coef: Array, context: FitContext) -> WinsorLimits:
         """The limits of numbers: a row counts fully where neither its leverage nor the largest
         influence of its label is too large.
         """
         scales = self._scales()
-        d = len(line)
+        d = len(coef)
         n = known.n
         moments = known.of(np.arange(d))
-        usual = Usual.at(moments, line)
-        influence = self._influence(usual, n)
+        typical = MeanInformation.at(moments, coef)
+        influence = self._influence(typical, n)
         kappa = scales.kappa(d, n)
-        seen = raised(information(moments, line) / n, 1e-8)
+        seen = raised(expected_hessian(moments, coef) / n, 1e-8)
         mean = moments[0] / moments[0, 0]
         costs = Costs(
             radius2=d * min(kappa, influence**2),
-            noise_share=(influence * self._noise_of(usual, n)) ** 2,
+            noise_share=(influence * self._noise_of(typical, n)) ** 2,
             hessian_share=scales.hessian * kappa * d / n,
             size=LEVEL / 2,
             response=logistic(
-                float(mean @ line),
-                math.sqrt(max(line @ moments @ line / moments[0, 0] - (mean @ line) ** 2, 0.0)),
-                usual.information,
+                float(mean @ coef),
+                math.sqrt(max(coef @ moments @ coef / moments[0, 0] - (mean @ coef) ** 2, 0.0)),
+                typical.mean_slope,
             ),
         )
-        return self._limits(seen, line, n * usual.information, costs, at, known)
+        return self._limits(seen, coef, n * typical.mean_slope, costs, context, known)
 
-    def _place(self, known: Moments, limits: WinsorLimits, line: Array, at: Setting) -> Place:
+    def _pilot(
+        self, known: Moments, limits: WinsorLimits, coef: Array, context: FitContext
+    ) -> Pilot:
         """The geometry of a line: that of its information, and the largest influence of a label."""
         scales = self._scales()
-        columns = at.columns
+        columns = context.columns
         d = len(columns)
         moments = known.of(np.arange(d))
-        usual = Usual.at(moments, line)
-        seen = raised(information(moments, line) / known.n, 1e-8) * known.n
-        influence = self._influence(usual, known.n)
+        typical = MeanInformation.at(moments, coef)
+        seen = raised(expected_hessian(moments, coef) / known.n, 1e-8) * known.n
+        influence = self._influence(typical, known.n)
         kappa = scales.kappa(d, known.n)
         # so that the largest influence takes no weight from what is within its limit
         stretch = math.sqrt(max(1.0, kappa / influence**2))
@@ -298,15 +314,15 @@ class LogisticSteps(Stepped[GeometryPlan]):
         )
         typical2 = (
             float(np.trace(matrix @ seen @ matrix.T))
-            / (known.n * usual.information)
-            * usual.farthest2
+            / (known.n * typical.mean_slope)
+            * typical.max_residual2
         )
         max_influence = influence * float(np.sqrt(typical2))
-        low, high = self._winsorised(limits, at)
+        low, high = self._winsorised(limits, context)
         seen_at = Linearization(
-            LOGIT, matrix @ at.matrix, line @ at.matrix, max_influence, low, high
+            LOGIT, matrix @ context.matrix, coef @ context.matrix, max_influence, low, high
         )
-        return Place(Terrain(moments, line, matrix), seen_at)
+        return Pilot(LocalModel(moments, coef, matrix), seen_at)
 
     def model(self, n: int | None) -> Model:
         """What was estimated."""

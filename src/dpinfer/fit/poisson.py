@@ -28,10 +28,10 @@ from dpinfer.fit.stepped import (
     SCALES,
     SIZES,
     TYPICAL,
-    Finished,
+    FitContext,
+    FittedModel,
     LinearizedRows,
-    Place,
-    Setting,
+    Pilot,
     Stepped,
     StepPlan,
     crude_moments,
@@ -50,7 +50,7 @@ from dpinfer.inference.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, count_line, information
+from dpinfer.inference.newton import LocalModel, expected_hessian, poisson_pilot
 from dpinfer.inference.posterior import LEVEL, Fitted
 from dpinfer.inference.tails import Clip, CountSizes, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
@@ -148,17 +148,19 @@ class PoissonPlan(StepPlan):
 
 
 @dataclass(frozen=True, eq=False)
-class FinishedCounts(Finished):
+class FittedCounts(FittedModel):
     """A fit with what is known of the sizes of its counts, and the clip of influences."""
 
     sizes: CountSizes
     clip: Clip
 
 
-def _dispersed(place: Place, dispersion: float) -> Place:
+def _dispersed(pilot: Pilot, dispersion: float) -> Pilot:
     """A place with what is known of the variance of an outcome over its mean."""
-    terrain = replace(place.terrain, dispersion=dispersion, least=LEAST_EVENTS * dispersion)
-    return replace(place, terrain=terrain)
+    local_model = replace(
+        pilot.local_model, dispersion=dispersion, min_information=LEAST_EVENTS * dispersion
+    )
+    return replace(pilot, local_model=local_model)
 
 
 @dataclass(frozen=True)
@@ -225,46 +227,50 @@ class PoissonSteps(Stepped[PoissonPlan]):
             method="Poisson regression in a released geometry, docs/counts.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedCounts:
+    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
         booked = self.booked
         predictors = source if self.design.offset is None else WithoutOffset(source)
-        crude = crude_moments(gate, booked.of(CRUDE)[0], predictors, at)
+        crude = crude_moments(gate, booked.of(CRUDE)[0], predictors, context)
         log_exposure = self._log_exposure(gate, source, crude.n)
         sizes = self._sizes(gate, source, crude.n)
         half = sizes.cap / 2
         what = moment_and_score(self.neighbours, half, half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, at, crude, what)
+        known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, context, crude, what)
         noise = known.noise * known.back
-        first = count_line(known.matrix, known.score, noise, known.n, at.columns, sizes)
-        first[0] -= log_exposure
-        seen = self._information(known, first)
-        numbers = at.numbers(seen, known, self._kappa(known.n) * len(first))
-        first = numbers.gentle(first, sizes.largest_ratio)
-        limits = self._limits_of(known, first, sizes, at)
-        place = self._place(known, limits, first, sizes, at)
+        pilot_coef = poisson_pilot(
+            known.matrix, known.score, noise, known.n, context.columns, sizes
+        )
+        pilot_coef[0] -= log_exposure
+        seen = self._information(known, pilot_coef)
+        numbers = context.numbers(seen, known, self._kappa(known.n) * len(pilot_coef))
+        pilot_coef = numbers.gentle(pilot_coef, sizes.largest_ratio)
+        limits = self._limits_of(known, pilot_coef, sizes, context)
+        pilot = self._pilot(known, limits, pilot_coef, sizes, context)
         for release in booked.of(FIRST_STEP):
-            line = self._first_step(gate, release, source, known.n, place, sizes)
+            pilot_coef = self._first_step(gate, release, source, known.n, pilot, sizes)
             # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, line, sizes, at)
-            place = self._place(known, limits, line, sizes, at)
-        centre = centre_of(known.matrix, at.columns)
-        law = self._law(gate, source, place, known.n, sizes)
+            limits = self._limits_of(known, pilot_coef, sizes, context)
+            pilot = self._pilot(known, limits, pilot_coef, sizes, context)
+        centre = centre_of(known.matrix, context.columns)
+        law = self._law(gate, source, pilot, known.n, sizes)
         clip = self._chosen_clip(
             law,
             limits,
-            line * sizes.mean,
-            place.terrain.matrix,
+            pilot_coef * sizes.mean,
+            pilot.local_model.matrix,
             self._scales().gradient / known.n,
-            self._of_an_event(place, centre, sizes, at),
+            self._of_an_event(pilot, centre, sizes, context),
         )
         # the variance of an outcome over its mean, as the tail has it
-        dispersed = _dispersed(place, law.mean_square(clip.size) * self._kappa(known.n))
-        last = self._step_and_rest(gate, source, known.n, dispersed, clip.size, at)
-        fit = Fitted.of(last, place.terrain.matrix, known, at.columns, centre)
+        dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(known.n))
+        last = self._final_step(gate, source, known.n, dispersed, clip.size, context)
+        fit = Fitted.of(last, pilot.local_model.matrix, known, context.columns, centre)
         fit = self._allowing_for(fit, clip, sizes)
-        clipped = place.line.clipped[: len(first)]
-        fit, said = self._concluded(self._asked(fit, at), limits, sizes.mean, clipped, seed)
-        return FinishedCounts(place.line, fit, said, sizes, clip)
+        clipped = pilot.linearization.clipped[: len(pilot_coef)]
+        fit, inference = self._concluded(
+            self._asked(fit, context), limits, sizes.mean, clipped, seed
+        )
+        return FittedCounts(pilot.linearization, fit, inference, sizes, clip)
 
     @property
     def _unit(self) -> float:
@@ -291,16 +297,16 @@ class PoissonSteps(Stepped[PoissonPlan]):
         counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
         return CountSizes.of(Tail.halving(counts, n, booked.deviation, 1.0, generous=True))
 
-    def _information(self, known: Moments, line: Array) -> Array:
+    def _information(self, known: Moments, coef: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
-        seen = information(known.of(np.arange(len(line))), line, LOG)
+        seen = expected_hessian(known.of(np.arange(len(coef))), coef, LOG)
         return raised(seen / seen[0, 0], 1e-8) * known.n
 
     def _limits_of(
-        self, known: Moments, line: Array, sizes: CountSizes, at: Setting
+        self, known: Moments, coef: Array, sizes: CountSizes, context: FitContext
     ) -> WinsorLimits:
         """The limits of numbers: a clip of influences is taken for 4 sds of an outcome."""
-        d = len(line)
+        d = len(coef)
         n = known.n
         scales = self._scales()
         kappa = self._kappa(n)
@@ -313,33 +319,43 @@ class PoissonSteps(Stepped[PoissonPlan]):
             largest=sizes.largest_ratio,
         )
         dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
-        seen = self._information(known, line) / n
-        return self._limits(seen, line, n * sizes.mean / dispersion, costs, at, known)
+        seen = self._information(known, coef) / n
+        return self._limits(seen, coef, n * sizes.mean / dispersion, costs, context, known)
 
-    def _place(
-        self, known: Moments, limits: WinsorLimits, line: Array, sizes: CountSizes, at: Setting
-    ) -> Place:
+    def _pilot(
+        self,
+        known: Moments,
+        limits: WinsorLimits,
+        coef: Array,
+        sizes: CountSizes,
+        context: FitContext,
+    ) -> Pilot:
         """The geometry of a line: that of its information."""
-        columns = at.columns
-        seen = self._information(known, line)
+        columns = context.columns
+        seen = self._information(known, coef)
         matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), limits.reach)
         matrix /= math.sqrt(sizes.mean)
-        low, high = self._winsorised(limits, at)
-        inner = matrix @ at.matrix
-        coef = line @ at.matrix
+        low, high = self._winsorised(limits, context)
+        inner = matrix @ context.matrix
+        public_coef = coef @ context.matrix
         if self.design.offset is not None:
             # it is added to the predictor as it is, and has no part in the geometry
             inner = np.column_stack([inner, np.zeros(len(inner))])
-            coef = np.append(coef, FARTHEST_OFFSET)
+            public_coef = np.append(public_coef, FARTHEST_OFFSET)
             low = np.append(low, -1.0)
             high = np.append(high, 1.0)
-        terrain = Terrain(
-            known.of(np.arange(len(line))), line, matrix, LOG, least=_TINY, columns=columns
+        local_model = LocalModel(
+            known.of(np.arange(len(coef))),
+            coef,
+            matrix,
+            LOG,
+            min_information=_TINY,
+            columns=columns,
         )
-        return Place(terrain, Linearization(LOG, inner, coef, np.inf, low, high))
+        return Pilot(local_model, Linearization(LOG, inner, public_coef, np.inf, low, high))
 
     def _law(
-        self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes
+        self, gate: Gate, source: Source, pilot: Pilot, n: float, sizes: CountSizes
     ) -> TailLaw:
         """The law of influences at the line of the estimate, by a released histogram."""
         booked = self.booked.of(INFLUENCE)[0]
@@ -347,22 +363,24 @@ class PoissonSteps(Stepped[PoissonPlan]):
         end = 1.0 / math.sqrt(sizes.mean)
         largest = min(_REACH * sizes.reach, 1.0) * end
         what = influence_histogram(largest, self.neighbours)
-        rows = LinearizedRows(source, place.line, self.design.norm2, self.neighbours)
+        rows = LinearizedRows(source, pilot.linearization, self.design.norm2, self.neighbours)
         counts = gate.release(booked, rows, what).value
         return TailLaw(Tail.halving(counts, n, booked.deviation, largest, end=end))
 
-    def _of_an_event(self, place: Place, centre: Array, sizes: CountSizes, at: Setting) -> float:
+    def _of_an_event(
+        self, pilot: Pilot, centre: Array, sizes: CountSizes, context: FitContext
+    ) -> float:
         """The influence of one event of the level, or reference, whose records have the largest: a
         smaller clip would cut every event of that level.
 
         The histogram of influences cannot tell: events of a rare level are fewer than its noise.
         """
-        dummy = at.columns.dummy
+        dummy = context.columns.dummy
         rows = [centre]
         for j in np.flatnonzero(dummy):
-            row = np.where(dummy & (at.columns.group == at.columns.group[j]), 0.0, centre)
+            row = np.where(dummy & (context.columns.group == context.columns.group[j]), 0.0, centre)
             rows += [row, row + (np.arange(len(row)) == j)]
-        leverage = np.linalg.norm(np.array(rows) @ place.terrain.matrix.T, axis=1)
+        leverage = np.linalg.norm(np.array(rows) @ pilot.local_model.matrix.T, axis=1)
         return sizes.event * float(leverage.max())
 
     def _first_step(
@@ -371,18 +389,18 @@ class PoissonSteps(Stepped[PoissonPlan]):
         booked: NoisySum,
         source: Source,
         n: float,
-        place: Place,
+        pilot: Pilot,
         sizes: CountSizes,
     ) -> Array:
         """A line near the estimate.  Influences are not known yet, so that the sizes of outcomes
         tell the clip, for a record of usual leverage.
         """
-        cost = math.sqrt(len(place.terrain.line)) * self._scales(FIRST_STEP).gradient / n
+        cost = math.sqrt(len(pilot.local_model.coef)) * self._scales(FIRST_STEP).gradient / n
         law = TailLaw(sizes.tail)
         largest = law.clip(cost)
         dispersion = law.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
-        return self._better_line(gate, booked, source, _dispersed(place, dispersion), clip)
+        return self._pilot_step(gate, booked, source, _dispersed(pilot, dispersion), clip)
 
     def _allowing_for(self, fit: Fitted, clip: Clip, sizes: CountSizes) -> Fitted:
         """What the clip takes off may all move the level, and any direction by a part of it."""
@@ -395,16 +413,16 @@ class PoissonSteps(Stepped[PoissonPlan]):
             unseen=not sizes.seen,
         )
 
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
-        assert isinstance(done, FinishedCounts)
-        result = super()._result(gate, n, at, done)
+    def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
+        assert isinstance(fitted, FittedCounts)
+        result = super()._result(gate, n, context, fitted)
         assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
+        return replace(result, band=self._band(result.geometry.line, fitted))
 
-    def _band(self, line: Array, done: FinishedCounts) -> Band:
+    def _band(self, line: Array, fitted: FittedCounts) -> Band:
         """The band around the line, in the units of the user."""
-        clip = done.clip
-        size = self._unit * math.sqrt(self._kappa(done.fit.moments.n) * done.sizes.mean)
+        clip = fitted.clip
+        size = self._unit * math.sqrt(self._kappa(fitted.fit.moments.n) * fitted.sizes.mean)
         return Band(
             line=line,
             clip=math.sqrt(self._unit) * clip.size,
@@ -412,7 +430,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             excess=size * clip.excess,
             limit=size * clip.limit,
             low=0.0,
-            high=self._unit * done.sizes.reach,
+            high=self._unit * fitted.sizes.reach,
         )
 
     def model(self, n: int | None) -> Model:

@@ -52,7 +52,7 @@ from dpinfer.inference.moments import (
     refined,
     shrink,
 )
-from dpinfer.inference.newton import Terrain
+from dpinfer.inference.newton import LocalModel
 from dpinfer.inference.posterior import Conclusion, Fitted, Step, conclude, varies
 from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
@@ -367,7 +367,7 @@ _WHOLE = 2.0  # least radius factor of the second release, which should not lose
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class FitContext:
     """What a fit rests on: the encoding, the notion of neighbours, the noise of the releases, and
     the frame.
 
@@ -461,155 +461,178 @@ def overloaded(strength: float, design: Design, n: int) -> str:
     )
 
 
-def crude_moments(gate: Gate, booked: NoisySum, source: Source, at: Setting) -> Crude:
+def crude_moments(gate: Gate, booked: NoisySum, source: Source, context: FitContext) -> Crude:
     """Second moments of rows pulled into the frame.  The number of records is public or, if
     private, read off them.
 
     Rows that cannot be encoded count for nothing: where the release shows clearly fewer records, it
     is believed.
     """
-    released = gate.release(booked, Winsorised(source, at.frame), second_moment(at.neighbours))
+    released = gate.release(
+        booked, Winsorised(source, context.frame), second_moment(context.neighbours)
+    )
     d = source.dim
-    norm2 = at.design.norm2
+    norm2 = context.design.norm2
     moments = unsvec(released.value, d) * norm2
-    noise = at.scales.crude * norm2
+    noise = context.scales.crude * norm2
     n = max(float(moments[0, 0]), _FEWEST)
-    if at.known_number and n >= source.n - SURE * noise:
+    if context.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
-    known = posterior(moments, at.columns, n, noise)
-    kappa = at.scales.radius.of(d, n, at.scales.hessian, _WHOLE)
-    return Crude(known, n, preconditioner(known, at.columns, n, kappa))
+    known = posterior(moments, context.columns, n, noise)
+    kappa = context.scales.radius.of(d, n, context.scales.hessian, _WHOLE)
+    return Crude(known, n, preconditioner(known, context.columns, n, kappa))
 
 
 def refined_moments(
-    gate: Gate, booked: NoisySum, source: Source, at: Setting, crude: Crude, what: BoundedSum
+    gate: Gate,
+    booked: NoisySum,
+    source: Source,
+    context: FitContext,
+    crude: Crude,
+    what: BoundedSum,
 ) -> Moments:
     """Second moments again, in the geometry of the crude ones; ``what`` is `moment_and_score`."""
     d = source.dim
-    u = at.mapped(source, crude.preconditioner @ at.matrix)
+    u = context.mapped(source, crude.preconditioner @ context.matrix)
     released = gate.release(booked, u, what).value
-    return refined(unsvec(released[:-d], d), released[-d:], at.scales.moments, crude, at.columns)
+    return refined(
+        unsvec(released[:-d], d), released[-d:], context.scales.moments, crude, context.columns
+    )
 
 
-def published(line: Linearization, said: Conclusion, at: Setting, n: float) -> Geometry:
+def published(
+    linearization: Linearization, inference: Conclusion, context: FitContext, n: float
+) -> Geometry:
     """The geometry in original units; ``line`` is about rows (1, x~)."""
-    design = at.design
+    design = context.design
     d = len(design.names)
     to_box = np.diag(1 / design.half)
     to_box[1:, 0] = -(design.middle / design.half)[1:]
-    slopes = at.of_units[1:, 1:]
-    dummy = at.columns.dummy
-    low, high = limits_in_units(line, at)
-    matrix = line.matrix[:, :d] @ to_box
-    coef = line.coef[:d] @ to_box
-    if line.family.counts:  # from outcomes over their bound to their own units
+    slopes = context.of_units[1:, 1:]
+    dummy = context.columns.dummy
+    low, high = limits_in_units(linearization, context)
+    matrix = linearization.matrix[:, :d] @ to_box
+    coef = linearization.coef[:d] @ to_box
+    if linearization.family.counts:  # from outcomes over their bound to their own units
         matrix = matrix / math.sqrt(design.outcome.half)
         coef[0] += design.shift[0]
     return Geometry(
         columns=design.names,
-        family=line.family.name,
+        family=linearization.family.name,
         preconditioner=matrix,
         line=coef,
-        most=line.max_influence,
-        centre=solved(slopes, said.centre[1:] - at.of_units[1:, 0]),
+        most=linearization.max_influence,
+        centre=solved(slopes, inference.centre[1:] - context.of_units[1:, 0]),
         records=n,
         low=np.where(dummy, 0.0, low)[1:],
         high=np.where(dummy, 1.0, high)[1:],
-        clipped=tuple(design.names[j] for j in np.flatnonzero(line.clipped[:d])),
+        clipped=tuple(design.names[j] for j in np.flatnonzero(linearization.clipped[:d])),
     )
 
 
-def limits_in_units(line: Linearization, at: Setting) -> tuple[Array, Array]:
+def limits_in_units(linearization: Linearization, context: FitContext) -> tuple[Array, Array]:
     """The limits of winsorised columns, and the released range of others, in original units."""
-    design = at.design
+    design = context.design
     d = len(design.names)
-    clipped = line.clipped[:d]
-    low = design.middle + design.half * line.low[:d]
-    high = design.middle + design.half * line.high[:d]
+    clipped = linearization.clipped[:d]
+    low = design.middle + design.half * linearization.low[:d]
+    high = design.middle + design.half * linearization.high[:d]
     return (
-        np.where(clipped, low, at.frame.low(design)),
-        np.where(clipped, high, at.frame.high(design)),
+        np.where(clipped, low, context.frame.low(design)),
+        np.where(clipped, high, context.frame.high(design)),
     )
 
 
-def lines_of(at: Setting) -> Array:
+def lines_of(context: FitContext) -> Array:
     """For every coefficient of the formula, the combination of those of the columns in the frame
     that it is.
     """
-    lines = at.of_units.T.copy()
+    lines = context.of_units.T.copy()
     lines[0] = 0.0
     lines[0, 0] = 1.0  # the intercept is at the centre, whatever the columns are measured by
-    return np.asarray(at.design.outcome.slope * lines)
+    return np.asarray(context.design.outcome.slope * lines)
 
 
-def statuses(said: Conclusion, line: Linearization, at: Setting) -> tuple[str, ...]:
+def statuses(
+    inference: Conclusion, linearization: Linearization, context: FitContext
+) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
-    if not said.whole:
+    if not inference.whole:
         unidentified = (
-            NO_EVENTS_AT_ALL if isinstance(at.design.outcome, CountScale) else UNIDENTIFIED
+            NO_EVENTS_AT_ALL if isinstance(context.design.outcome, CountScale) else UNIDENTIFIED
         )
-        return (unidentified,) * len(at.design.names)
-    return tuple(_status(j, said, line, at) for j in range(len(at.design.names)))
+        return (unidentified,) * len(context.design.names)
+    return tuple(
+        _status(j, inference, linearization, context) for j in range(len(context.design.names))
+    )
 
 
-def _status(j: int, said: Conclusion, line: Linearization, at: Setting) -> str:
-    if said.printed[j]:
+def _status(
+    j: int, inference: Conclusion, linearization: Linearization, context: FitContext
+) -> str:
+    if inference.printed[j]:
         return REPORTED
     if j == 0:
         return OPEN_LEVEL
-    why = said.answers.why[j]
-    if why == TAIL and (j, -1) in said.other_columns:
-        low, high = limits_in_units(line, at)
+    why = inference.answers.why[j]
+    if why == TAIL and (j, -1) in inference.other_columns:
+        low, high = limits_in_units(linearization, context)
         return OPEN_TAIL.format(low=low[j], high=high[j])
     if why == REFERENCE:
-        return OPEN_REFERENCE + _other_reference(j, said, at)
+        return OPEN_REFERENCE + _other_reference(j, inference, context)
     if why == TOGETHER:
-        return _status_together(j, said, at)
+        return _status_together(j, inference, context)
     return OPEN_FEW if why == FEW else OPEN
 
 
-def _status_together(j: int, said: Conclusion, at: Setting) -> str:
-    nearest = said.joint.nearest(j)
+def _status_together(j: int, inference: Conclusion, context: FitContext) -> str:
+    nearest = inference.joint.nearest(j)
     # two levels of one factor look alike where nothing is left to compare them with
-    if at.columns.dummy[j] and at.columns.group[j] == at.columns.group[nearest]:
-        return OPEN_RARE_REFERENCE + _other_reference(j, said, at)
-    return OPEN_TOGETHER.format(other=at.design.names[nearest])
+    if context.columns.dummy[j] and context.columns.group[j] == context.columns.group[nearest]:
+        return OPEN_RARE_REFERENCE + _other_reference(j, inference, context)
+    return OPEN_TOGETHER.format(other=context.design.names[nearest])
 
 
-def _other_reference(j: int, said: Conclusion, at: Setting) -> str:
+def _other_reference(j: int, inference: Conclusion, context: FitContext) -> str:
     """Which level to take instead: the one that the released curvature knows most of."""
-    levels = np.flatnonzero(at.columns.dummy & (at.columns.group == at.columns.group[j]))
-    own = said.joint.basis[:, levels]
-    most = levels[np.argmax(np.einsum("ik,ij,jk->k", own, said.joint.curvature, own))]
-    plain = _PLAIN_LEVEL.fullmatch(at.design.names[most])
+    levels = np.flatnonzero(
+        context.columns.dummy & (context.columns.group == context.columns.group[j])
+    )
+    own = inference.joint.basis[:, levels]
+    most = levels[np.argmax(np.einsum("ik,ij,jk->k", own, inference.joint.curvature, own))]
+    plain = _PLAIN_LEVEL.fullmatch(context.design.names[most])
     if plain is None or len(levels) < 2:
         return "; another reference would help"
     return OTHER_REFERENCE.format(factor=plain[1], level=plain[2])
 
 
-def alternatives(said: Conclusion, line: Linearization, at: Setting) -> Alternatives:
+def alternatives(
+    inference: Conclusion, linearization: Linearization, context: FitContext
+) -> Alternatives:
     """What is known instead of open coefficients, in original units."""
     return Alternatives(
-        names=tuple(_other_name(j, base, line, at) for j, base in said.other_columns),
-        instead_of=tuple(at.design.names[j] for j, _ in said.other_columns),
-        estimate=said.others.estimate,
-        error=said.others.law,
+        names=tuple(
+            _other_name(j, base, linearization, context) for j, base in inference.other_columns
+        ),
+        instead_of=tuple(context.design.names[j] for j, _ in inference.other_columns),
+        estimate=inference.others.estimate,
+        error=inference.others.law,
     )
 
 
-def _other_name(j: int, base: int, line: Linearization, at: Setting) -> str:
-    name = at.design.names[j]
+def _other_name(j: int, base: int, linearization: Linearization, context: FitContext) -> str:
+    name = context.design.names[j]
     if base >= 0:
-        return f"{name} - {at.design.names[base]}"
-    low, high = limits_in_units(line, at)
+        return f"{name} - {context.design.names[base]}"
+    low, high = limits_in_units(linearization, context)
     return f"{name} clipped to {low[j]:.4g}..{high[j]:.4g}"
 
 
-def in_units(matrix: Array, fit: Fitted, at: Setting) -> Array:
+def in_units(matrix: Array, fit: Fitted, context: FitContext) -> Array:
     """A released matrix per record, about the coefficients of the formula in the units of its
     columns.
     """
-    back = fit.back @ np.linalg.inv(fit.lines / at.design.outcome.slope)
+    back = fit.back @ np.linalg.inv(fit.lines / context.design.outcome.slope)
     inner = back.T @ matrix @ back / fit.moments.n
     return np.asarray((inner + inner.T) / 2)
 
@@ -621,39 +644,39 @@ P = TypeVar("P", bound=StepPlan)
 class LinearizedRows(Changed):
     """Rows at a released line: u, y - h and w of `dpinfer.mechanisms.step_sums`."""
 
-    line: Linearization
+    linearization: Linearization
     norm2: float
     neighbours: Neighbours
 
     @property
     def dim(self) -> int:
         """Length of u."""
-        return len(self.line.matrix)
+        return len(self.linearization.matrix)
 
     @property
     def change(self) -> Change:
         """The rows of a block at the line."""
-        link = self.line.link(self.norm2, self.neighbours)
+        link = self.linearization.link(self.norm2, self.neighbours)
         return lambda block: link(block).block
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Pilot:
     """A line of (1, x') with its geometry, and the line over (1, x~) that rows are seen at."""
 
-    terrain: Terrain
-    line: Linearization
+    local_model: LocalModel
+    linearization: Linearization
 
 
 @dataclass(frozen=True, eq=False)
-class Finished:
+class FittedModel:
     """What a fit is made of when all is released: the last line over (1, x~), the step, and what is
     said of it.
     """
 
-    line: Linearization
+    linearization: Linearization
     fit: Fitted
-    said: Conclusion
+    inference: Conclusion
 
 
 @dataclass(frozen=True)
@@ -804,33 +827,33 @@ class Stepped(Generic[P]):
         """
         rows = cached(source)
         frame = framed(gate, self.booked.of(SCALES), rows, self.design, self.neighbours)
-        at = Setting(self.design, self.neighbours, self._scales(), frame)
+        context = FitContext(self.design, self.neighbours, self._scales(), frame)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
-        return self._result(gate, source.n, at, self._fitted(gate, rows, at, seed))
+        return self._result(gate, source.n, context, self._fitted(gate, rows, context, seed))
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
+    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
         """The releases of the fit, in the frame, and what is said of them."""
         raise NotImplementedError
 
-    def _better_line(
-        self, gate: Gate, booked: NoisySum, source: Source, place: Place, clip: float
+    def _pilot_step(
+        self, gate: Gate, booked: NoisySum, source: Source, pilot: Pilot, clip: float
     ) -> Array:
         """A first step, where a step leaves something.  Its noise is not that of the estimate: what
         counts is where the last line is.
         """
-        terrain = place.terrain
+        local_model = pilot.local_model
         stack = self.plan.stack
-        d = len(terrain.line)
-        what = step_sums(place.line, clip, stack, self.design.norm2, covariance=False)
+        d = len(local_model.coef)
+        what = step_sums(pilot.linearization, clip, stack, self.design.norm2, covariance=False)
         score, hessian = stack.score_and_hessian(gate.release(booked, source, what).value, d, clip)
         unsure = booked.deviation / math.sqrt(stack.hessian)
         if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
-            return terrain.line
-        expected = terrain.expected()
+            return local_model.coef
+        expected = local_model.expected_hessian()
         expected *= np.trace(hessian) / np.trace(expected)
         hessian, _ = shrink(hessian, expected, unsure, 0.0)
-        step = terrain.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)
-        return np.asarray(terrain.line + terrain.matrix.T @ step)
+        step = local_model.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)
+        return np.asarray(local_model.coef + local_model.matrix.T @ step)
 
     def _of_rows(self, n: float, clip: float, way: float = 1.0) -> float:
         """κ of rows, which count fully up to κ times a typical leverage: as far as the noise of the
@@ -857,19 +880,19 @@ class Stepped(Generic[P]):
         coef: Array,
         information: float,
         costs: Costs,
-        at: Setting,
+        context: FitContext,
         known: Moments,
     ) -> WinsorLimits:
         """The limits of numbers: ``moments`` count records by their information, and ``coef`` are
         pilot coefficients.
         """
-        numbers = at.numbers(moments, known, costs.radius2)
+        numbers = context.numbers(moments, known, costs.radius2)
         return winsor_limits(numbers, coef, information, costs)
 
     @staticmethod
-    def _winsorised(limits: WinsorLimits, at: Setting) -> tuple[Array, Array]:
+    def _winsorised(limits: WinsorLimits, context: FitContext) -> tuple[Array, Array]:
         """The limits of winsorised columns of (1, x~); -1 and 1 for others."""
-        frame = at.frame
+        frame = context.frame
         low = frame.middle + frame.half * (limits.numbers.mean - limits.distance)
         high = frame.middle + frame.half * (limits.numbers.mean + limits.distance)
         return (
@@ -940,12 +963,12 @@ class Stepped(Generic[P]):
         bounds = limits.bounds(np.where(np.abs(pilot) > np.abs(estimate), pilot, estimate))
         bounds[2] = np.where(known, bounds[2], 0.0)
         bounded = self._bounded(fit, limits, bounds, slope, hidden)
-        said = conclude(bounded, clipped, self.plan.draws, seed)
-        more = clipped & ~said.printed & ~hidden
+        inference = conclude(bounded, clipped, self.plan.draws, seed)
+        more = clipped & ~inference.printed & ~hidden
         if more.any():
             bounded = self._bounded(fit, limits, bounds, slope, hidden | more)
-            said = conclude(bounded, clipped, self.plan.draws, seed)
-        return bounded, said
+            inference = conclude(bounded, clipped, self.plan.draws, seed)
+        return bounded, inference
 
     @staticmethod
     def _bounded(
@@ -965,42 +988,42 @@ class Stepped(Generic[P]):
         bias = fit.bias + score_bias.T @ score_bias + residuals
         return replace(fit, tail=hidden, bias=bias)
 
-    def _step_and_rest(
-        self, gate: Gate, source: Source, n: float, place: Place, clip: float, at: Setting
+    def _final_step(
+        self, gate: Gate, source: Source, n: float, pilot: Pilot, clip: float, context: FitContext
     ) -> Step:
         """The step of the estimate, and what it leaves."""
-        terrain = place.terrain
+        local_model = pilot.local_model
         scales = self._scales()
         stack = self.plan.stack
-        d = len(terrain.line)
-        what = step_sums(place.line, clip, stack, self.design.norm2)
+        d = len(local_model.coef)
+        what = step_sums(pilot.linearization, clip, stack, self.design.norm2)
         released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
         score, hessian, score_cov = stack.split(released, d, clip)
         noise = clip * scales.gradient
         step = np.zeros(d)
         if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
-            step = terrain.best_step(hessian, score, noise**2, _LAST_POWER)
-        rest, rest_noise = self._rest(gate, source, place, hessian, step)
+            step = local_model.best_step(hessian, score, noise**2, _LAST_POWER)
+        rest, rest_noise = self._rest(gate, source, pilot, hessian, step)
         return Step(
-            line=solved(terrain.matrix.T, terrain.line),
+            line=solved(local_model.matrix.T, local_model.coef),
             step=step,
             score=score,
             rest=rest,
             hessian=hessian,
-            score_cov=at.clustered(score_cov, source, n),
+            score_cov=context.clustered(score_cov, source, n),
             score_noise=noise,
             rest_noise=rest_noise,
             scales=replace(scales, score_cov=clip**2 * scales.score_cov),
-            family=terrain.family,
+            family=local_model.family,
         )
 
     def _rest(
-        self, gate: Gate, source: Source, place: Place, hessian: Array, step: Array
+        self, gate: Gate, source: Source, pilot: Pilot, hessian: Array, step: Array
     ) -> tuple[Array, float]:
         """What a step leaves, and the scale of its noise."""
         booked = self.booked.of(REST)[0]
-        clip = place.terrain.remainder_clip(hessian, step, place.line.max_influence)
-        what = remainder_sum(place.line, step, clip, self.design.norm2, self.neighbours)
+        clip = pilot.local_model.remainder_clip(hessian, step, pilot.linearization.max_influence)
+        what = remainder_sum(pilot.linearization, step, clip, self.design.norm2, self.neighbours)
         return clip * gate.release(booked, source, what).value, clip * booked.deviation
 
     def model(self, n: int | None) -> Model:
@@ -1011,29 +1034,30 @@ class Stepped(Generic[P]):
         """Name, estimand and method."""
         raise NotImplementedError
 
-    def _asked(self, fit: Fitted, at: Setting) -> Fitted:
+    def _asked(self, fit: Fitted, context: FitContext) -> Fitted:
         """A fit that knows what was asked: the coefficients of the formula, in the units of the
         user.
         """
-        return replace(fit, lines=lines_of(at), shift=float(self.design.shift[0]))
+        return replace(fit, lines=lines_of(context), shift=float(self.design.shift[0]))
 
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
+    def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
         """The result in the units of the user."""
-        said = done.said
-        last = done.fit.last
-        printed = np.flatnonzero(said.printed)
+        inference = fitted.inference
+        last = fitted.fit.last
+        printed = np.flatnonzero(inference.printed)
         return FitResult(
             names=self.design.names,
-            estimate=said.coef,
-            error=said.answers.law.mapped(np.eye(len(said.printed))[printed]),
-            hessian=at.design.outcome.curvature * in_units(last.hessian, done.fit, at),
-            score_cov=at.design.outcome.half**2 * in_units(last.score_cov, done.fit, at),
+            estimate=inference.coef,
+            error=inference.answers.law.mapped(np.eye(len(inference.printed))[printed]),
+            hessian=context.design.outcome.curvature * in_units(last.hessian, fitted.fit, context),
+            score_cov=context.design.outcome.half**2
+            * in_units(last.score_cov, fitted.fit, context),
             model=self.model(n if self.neighbours.counted else None),
             privacy=privacy(gate, self.plan.promise),
-            status=statuses(said, done.line, at),
-            geometry=published(done.line, said, at, done.fit.moments.n),
-            instead=alternatives(said, done.line, at),
-            joint=said.joint,
+            status=statuses(inference, fitted.linearization, context),
+            geometry=published(fitted.linearization, inference, context, fitted.fit.moments.n),
+            instead=alternatives(inference, fitted.linearization, context),
+            joint=inference.joint,
         )
 
     @staticmethod
