@@ -174,7 +174,7 @@ def test_nothing_is_booked_without_numbers(steps, plan):
     design = without.design
     found = framed(
         gate_of(0),
-        without.booked.of("scales"),
+        without.releases_by_stage.of("scales"),
         Rows.of(np.zeros((5, 3)), np.ones(5)),
         design,
         Neighbours.REPLACE,

@@ -207,8 +207,8 @@ def test_intervals_know_the_noise_that_is_booked(asked):
     for records in (10**6, 10**10):
         recipe = one.recipe(design, records)
         scales = recipe._scales()
-        assert scales.gradient == recipe.booked.of(ESTIMATE)[0].deviation
-        assert scales.crude == recipe.booked.of(CRUDE)[0].deviation
+        assert scales.gradient == recipe.releases_by_stage.of(ESTIMATE)[0].deviation
+        assert scales.crude == recipe.releases_by_stage.of(CRUDE)[0].deviation
         found[records] = scales.gradient
     assert found[10**10] / found[10**6] == pytest.approx(in_floats(1.0, 10**10), rel=1e-12)
 

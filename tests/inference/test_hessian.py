@@ -16,7 +16,7 @@ from dpinfer.inference.hessian import (
     bend,
     curvature,
     guess,
-    seen,
+    released_moments,
     within,
     within_factors,
 )
@@ -150,10 +150,14 @@ def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
 
 def exact_seen(data, noise=QUIET, counted=None):
     fit = data.fit(np.zeros(data.x.shape[1]))
-    H = seen(fit.last.hessian, np.linalg.inv(data.matrix).T, data.columns, noise, counted)
+    H = released_moments(
+        fit.last.hessian, np.linalg.inv(data.matrix).T, data.columns, noise, counted
+    )
     return (
         H,
-        seen(fit.moments.released, fit.moments.back.T, data.columns, noise, fit.moments.n),
+        released_moments(
+            fit.moments.released, fit.moments.back.T, data.columns, noise, fit.moments.n
+        ),
         fit,
     )
 
@@ -180,7 +184,7 @@ def test_the_deviations_of_what_is_seen_are_those_of_draws():
     rng = np.random.default_rng(5)
     noise = 2.0
     drawn = [
-        seen(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
+        released_moments(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
         for _ in range(1500)
     ]
     first = np.array([one.first for one in drawn])
@@ -197,12 +201,12 @@ def test_records_that_count_fully_add_up_to_their_number():
     n = float(len(data.x))
     fit = data.fit(np.zeros(5))
     back = np.linalg.inv(data.matrix).T
-    noisy = seen(
+    noisy = released_moments(
         fit.last.hessian + 500 * np.outer(back[:, 0], back[:, 0]), back, data.columns, 1e4, n
     )
     assert noisy.first == pytest.approx(0.985 * n, rel=0.01)
     assert noisy.loose <= 0.015 * n
-    assert seen(fit.last.hessian, back, data.columns, 1e-6, n).first == pytest.approx(n)
+    assert released_moments(fit.last.hessian, back, data.columns, 1e-6, n).first == pytest.approx(n)
 
 
 def test_levels_of_a_factor_leave_some_for_their_reference():
@@ -223,8 +227,8 @@ def test_levels_exclude_each_other(logit, noise):
     fit = data.fit(np.zeros(5), noise=noise)
     rng = np.random.default_rng(6)
     back = np.linalg.inv(data.matrix).T
-    H = seen(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
-    M = seen(
+    H = released_moments(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
+    M = released_moments(
         fit.moments.released + symmetric(noise, 5, rng),
         fit.moments.back.T,
         data.columns,
@@ -309,8 +313,10 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
     data = mixed()
     coef = np.array([-0.3, 1.0, -1.5, 0.5, -0.7])
     fit = data.fit(coef)
-    H = seen(fit.last.hessian, fit.back @ to_centre(fit.centre), data.columns, QUIET)
-    M = seen(fit.moments.released, fit.moments.back.T, data.columns, QUIET, fit.moments.n)
+    H = released_moments(fit.last.hessian, fit.back @ to_centre(fit.centre), data.columns, QUIET)
+    M = released_moments(
+        fit.moments.released, fit.moments.back.T, data.columns, QUIET, fit.moments.n
+    )
     S = guess(
         H,
         M,

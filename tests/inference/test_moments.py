@@ -13,7 +13,7 @@ from dpinfer.inference.moments import (
     box_reach,
     centre_of,
     clean,
-    deviations,
+    column_sds,
     farthest,
     of_columns,
     preconditioner,
@@ -197,7 +197,7 @@ def test_raised():
 def test_deviations_and_centres():
     moments = np.array([[1.0, -0.97, 0.4], [-0.97, 0.97**2 + 9e-4, -0.3], [0.4, -0.3, 1.0]]) * 1000
     columns = Columns(np.array([False, False, False]), np.array([-1, 0, 1]))
-    assert deviations(moments) == pytest.approx([1.0, 0.03, np.sqrt(1 - 0.16)])
+    assert column_sds(moments) == pytest.approx([1.0, 0.03, np.sqrt(1 - 0.16)])
     assert centre_of(moments * np.array([1.0, 1.2, 1.0]), columns).tolist() == [1.0, -1.0, 0.4]
 
 

@@ -328,23 +328,25 @@ def learning(
         raise InputError(_nothing(skipped))
     ranges = tuple(name for name, gap in gaps.items() if not gap.levels)
     levels = tuple(name for name, gap in gaps.items() if gap.levels)
-    notion = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.unit.many)
-    if notion.units and not draft.unit.many:
-        raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
+    adjacency = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.unit.many)
+    if adjacency.units and not draft.unit.many:
+        raise InputError(
+            f"neighbours={str(adjacency)!r} needs ids: give the schema a [unit] column"
+        )
     wanted = [*(gap.column for gap in gaps.values()), *draft.unit.columns]
-    plan = BoundsPlan(budget, ranges, levels, notion)  # type: ignore[arg-type]  # it refuses other budgets
+    plan = BoundsPlan(budget, ranges, levels, adjacency)  # type: ignore[arg-type]  # it refuses other budgets
     check(source, wanted)
     source.require_local()
     held = draft.unit
     n = None
-    if notion.counted and not draft.unit.many:  # else the number of rows is not public
+    if adjacency.counted and not draft.unit.many:  # else the number of rows is not public
         n = source.count(wanted)
         held = held.for_records(n)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
     plan = replace(plan, records=held.largest)
     plan.require_room()
-    what = Learning(table, Draft(draft.document, held, gaps), plan, notion, n, skipped)
+    what = Learning(table, Draft(draft.document, held, gaps), plan, adjacency, n, skipped)
     what.require_enough()
     return what
 

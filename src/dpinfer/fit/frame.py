@@ -230,7 +230,11 @@ class Winsorised(Changed):
 
 
 def framed(
-    gate: Gate, booked: tuple[NoisySum, ...], source: Source, design: Design, notion: Neighbours
+    gate: Gate,
+    releases: tuple[NoisySum, ...],
+    source: Source,
+    design: Design,
+    adjacency: Neighbours,
 ) -> Frame:
     """The released ranges of the numbers; nothing is booked where there is none."""
     places = framed_columns(design)
@@ -239,17 +243,17 @@ def framed(
     radius = math.sqrt(design.norm2)
     ends: list[list[tuple[float, float]]] = [[] for _ in places]
     counts: list[list[Array]] = [[] for _ in places]
-    for one in booked:
+    for one in releases:
         edges = np.array([inner_edges(*pair) for pair in zip(low, high, strict=True)])
-        what = column_histograms(places, edges, radius, notion)
-        released = gate.release(one, source, what).value.reshape(len(places), BINS)
+        query = column_histograms(places, edges, radius, adjacency)
+        released = gate.release(one, source, query).value.reshape(len(places), BINS)
         for k, mine in enumerate(released):
             ends[k].append((float(low[k]), float(high[k])))
             counts[k].append(mine)
             n = max(float(mine.sum()), 0.0)
             low[k], high[k] = narrowed(mine, low[k], high[k], n, one.deviation, _SURE)
     histograms = {
-        int(j): Histograms(tuple(ends[k]), tuple(counts[k]), booked[0].deviation)
+        int(j): Histograms(tuple(ends[k]), tuple(counts[k]), releases[0].deviation)
         for k, j in enumerate(places)
     }
     two_valued = [j for j, one in histograms.items() if one.two_valued and _stands_alone(j, design)]

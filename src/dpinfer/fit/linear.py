@@ -50,7 +50,7 @@ from dpinfer.inference.moments import (
     raised,
 )
 from dpinfer.inference.newton import LocalModel, least_squares_pilot
-from dpinfer.inference.posterior import LEAST_RECORDS, Fitted, Step, outcome_sizes
+from dpinfer.inference.posterior import MIN_RECORDS, ReleasedFit, Step, outcome_sizes
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import Clip, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits
@@ -138,7 +138,7 @@ class LinearPlan(StepPlan):
         self._check(LINEAR_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
+    def default_shares(self) -> Mapping[str, float]:
         """The robust target takes a step more, as it is not linear; where nobody is clipped no
         influence is needed.
         """
@@ -168,7 +168,7 @@ class LinearPlan(StepPlan):
         scales = self.scales()
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
-        return n * TYPICAL / max(LEAST_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
+        return n * TYPICAL / max(MIN_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
 
 
 @dataclass(frozen=True)
@@ -225,13 +225,19 @@ class LinearSteps(Stepped[LinearPlan]):
         return cls(design, plan)
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
+    def ordinary(observations: Block) -> NoiselessFit:
         """Ordinary least squares of rows (1, x~).  NOT PRIVATE."""
-        return noiseless.least_squares(people.rows, people.labels, people.shares, people.starts)
+        return noiseless.least_squares(
+            observations.rows, observations.labels, observations.shares, observations.starts
+        )
 
     @staticmethod
-    def as_seen(
-        result: FitResult, design: Design, seen: Block, columns: Array, asked: NoiselessFit
+    def stated_regression(
+        result: FitResult,
+        design: Design,
+        observations: Block,
+        columns: Array,
+        ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
         """Least squares of outcomes pulled into the band or, of the robust target, with residuals
         pulled into it.  NOT PRIVATE.
@@ -241,14 +247,16 @@ class LinearSteps(Stepped[LinearPlan]):
         assert geometry is not None
         assert band is not None
         scale = design.outcome
-        outcomes = scale.centre + scale.half * seen.labels
+        outcomes = scale.centre + scale.half * observations.labels
         pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
-        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
+        clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         if result.model.target == ROBUST:
             most = band.most(geometry, columns) / scale.half
-            weights = np.asarray(seen.weights)
-            return noiseless.huber(seen.rows, seen.labels, asked.coef, weights, most), clipped
-        return noiseless.least_squares(seen.rows, pulled, seen.weights), clipped
+            weights = np.asarray(observations.weights)
+            return noiseless.huber(
+                observations.rows, observations.labels, ordinary.coef, weights, most
+            ), clipped
+        return noiseless.least_squares(observations.rows, pulled, observations.weights), clipped
 
     @property
     def released_estimand(self) -> bool:
@@ -270,23 +278,23 @@ class LinearSteps(Stepped[LinearPlan]):
         )
 
     def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
-        booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, context)
+        releases = self.releases_by_stage
+        crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
         where = self._range(gate, cached(OutcomesOnly(source)), crude.n)
-        what = moment_and_score(self.neighbours, where.middle, where.half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, context, crude, what)
+        query = moment_and_score(self.neighbours, where.middle, where.half)
+        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
         kappa = of_columns(self._kappa(known.n), len(context.columns))
         rows = self._kappa(known.n)
         # a ridge in columns that are whitened, whatever their bounds are
         white = preconditioner(known.matrix, context.columns, known.n, rows)
         coef = self._pilot_coef(known, where, white, rows)
-        if self.plan.target == ASKED and booked.of(FIRST_STEP):
+        if self.plan.target == ASKED and releases.of(FIRST_STEP):
             rows = self._of_rows(known.n, _DEVIATIONS)
         limits = self._limits_of(known, coef, kappa, rows, where, context)
         matrix = self._geometry(known, limits, kappa, rows, context)
         if self.plan.target == ASKED:
             pilot = self._pilot(matrix, coef, limits, known, where, context)
-            for release in booked.of(FIRST_STEP):
+            for release in releases.of(FIRST_STEP):
                 usual = math.sqrt(known.n / len(coef)) / release.deviation / _DEVIATIONS
                 first = where.half / math.sqrt(rows) * max(1.0, usual)
                 coef = self._pilot_step(gate, release, source, pilot, first)
@@ -299,13 +307,13 @@ class LinearSteps(Stepped[LinearPlan]):
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
             clip = Clip(tail.point(_KNEE))
-            for release in booked.of(FIRST_STEP):
+            for release in releases.of(FIRST_STEP):
                 linearization = self._robust_step(gate, release, source, linearization, clip)
         else:
             noise = self._scales().gradient / known.n
             clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
         last = self._exact_step(gate, source, known.n, linearization, clip, context)
-        fit = Fitted.of(
+        fit = ReleasedFit.of(
             last, matrix, known, context.columns, centre_of(known.matrix, context.columns)
         )
         fit = self._allowing_for(fit, where, clip, rows)
@@ -364,11 +372,11 @@ class LinearSteps(Stepped[LinearPlan]):
     def _range(self, gate: Gate, source: Source, n: float) -> Range:
         """Three histograms, each inside what the last has left."""
         low, high = -_RANGE / 2, _RANGE / 2
-        for booked in self.booked.of(OUTCOME):
+        for release in self.releases_by_stage.of(OUTCOME):
             counts = gate.release(
-                booked, source, histogram(inner_edges(low, high), self.neighbours)
+                release, source, histogram(inner_edges(low, high), self.neighbours)
             ).value
-            low, high = narrowed(counts, low, high, n, booked.deviation)
+            low, high = narrowed(counts, low, high, n, release.deviation)
         return Range(low, high)
 
     def _pilot_coef(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
@@ -406,35 +414,45 @@ class LinearSteps(Stepped[LinearPlan]):
         The counts begin at four times the released range of outcomes: above, where nearly nobody is,
         each bin would add its noise to all below.
         """
-        booked = self.booked.of(INFLUENCE)
-        if not booked:
+        releases = self.releases_by_stage.of(INFLUENCE)
+        if not releases:
             return None
         shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
         largest = min(_RANGE, _REACH * where.half) * shorter
-        what = influence_histogram(largest, self.neighbours)
+        query = influence_histogram(largest, self.neighbours)
         rows = LinearizedRows(source, linearization, self.design.norm2, self.neighbours)
-        counts = gate.release(booked[0], rows, what).value
+        counts = gate.release(releases[0], rows, query).value
         caution = _CAUTION if self.plan.tail == CAUTIOUS else 0.0
         return Tail.halving(
-            counts, n, booked[0].deviation, largest, caution=caution, end=_RANGE * shorter
+            counts, n, releases[0].deviation, largest, caution=caution, end=_RANGE * shorter
         )
 
     def _released(
-        self, gate: Gate, booked: NoisySum, source: Source, linearization: Linearization, clip: Clip
+        self,
+        gate: Gate,
+        release: NoisySum,
+        source: Source,
+        linearization: Linearization,
+        clip: Clip,
     ) -> tuple[Array, Array, Array]:
         """Score, curvature and score covariance at a line."""
         stack = self.plan.stack
         d = len(linearization.matrix)
-        what = step_sums(
+        query = step_sums(
             linearization, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
         )
-        return stack.split(gate.release(booked, source, what).value, d, clip.size)
+        return stack.split(gate.release(release, source, query).value, d, clip.size)
 
     def _robust_step(
-        self, gate: Gate, booked: NoisySum, source: Source, linearization: Linearization, clip: Clip
+        self,
+        gate: Gate,
+        release: NoisySum,
+        source: Source,
+        linearization: Linearization,
+        clip: Clip,
     ) -> Linearization:
         """A better line for the robust target, which is not linear: a step of its own."""
-        score, hessian, _ = self._released(gate, booked, source, linearization, clip)
+        score, hessian, _ = self._released(gate, release, source, linearization, clip)
         mean = float(np.trace(hessian)) / len(score)
         if mean <= 3 * self._scales(FIRST_STEP).hessian:
             return linearization
@@ -452,33 +470,35 @@ class LinearSteps(Stepped[LinearPlan]):
     ) -> Step:
         """The step of the estimate: it is exact, and leaves nothing."""
         score, hessian, score_cov = self._released(
-            gate, self.booked.of(ESTIMATE)[0], source, linearization, clip
+            gate, self.releases_by_stage.of(ESTIMATE)[0], source, linearization, clip
         )
         scales: Scales = self._scales()
         nothing = np.zeros(len(score))
         return Step(
-            line=solved(linearization.matrix.T, linearization.coef),
+            coef_u=solved(linearization.matrix.T, linearization.coef),
             step=nothing,
             score=score,
-            rest=nothing,
+            remainder=nothing,
             hessian=hessian,
             score_cov=context.clustered(score_cov, source, n),
             score_noise=clip.size * scales.gradient,
-            rest_noise=0.0,
+            remainder_noise=0.0,
             scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
             family=IDENTITY,
         )
 
-    def _allowing_for(self, fit: Fitted, where: Range, clip: Clip, kappa: float) -> Fitted:
+    def _allowing_for(
+        self, fit: ReleasedFit, where: Range, clip: Clip, kappa: float
+    ) -> ReleasedFit:
         """Sizes in units of the outcome; what the clip takes off may all move the level, and any
         direction by a part of it.
         """
-        allowed = np.zeros(len(fit.centre))
-        allowed[0] = math.sqrt(kappa) * clip.excess
+        bias_bound = np.zeros(len(fit.centre))
+        bias_bound[0] = math.sqrt(kappa) * clip.excess
         return replace(
             fit,
             sizes=outcome_sizes(fit.spread, fit.columns.dummy, where.half / _DEVIATIONS),
-            allowed=allowed,
+            bias_bound=bias_bound,
             bias=self._clip_bias(fit, clip),
         )
 

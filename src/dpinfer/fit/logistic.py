@@ -20,7 +20,7 @@ from dpinfer.fit.stepped import (
     FIRST,
     FORMER,
     MOMENTS,
-    REST,
+    REMAINDER,
     SCALES,
     TYPICAL,
     FitContext,
@@ -29,9 +29,9 @@ from dpinfer.fit.stepped import (
     StepBudget,
     Stepped,
     StepPlan,
+    adjacency,
     crude_moments,
     in_the_geometry,
-    notion,
     ordinary_words,
     refined_moments,
     require_alone,
@@ -41,8 +41,8 @@ from dpinfer.fit.stepped import (
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
     FARTHEST_SDS,
-    LEAST_EVENTS,
     LOGISTIC_RADIUS,
+    MIN_EVENTS,
     SURE,
     Columns,
     Moments,
@@ -52,7 +52,7 @@ from dpinfer.inference.moments import (
     raised,
 )
 from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessian, logistic_pilot
-from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.posterior import LEVEL, ReleasedFit
 from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import Linearization, Stack
@@ -68,7 +68,7 @@ from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
 LOGISTIC_TARGETS = (ASKED,)
-_LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REST: 0.03}
+_LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REMAINDER: 0.03}
 _TYPICAL_CURVATURE = 0.15  # a public guess of the mean curvature p(1 - p)
 _TYPICAL_FARTHEST = 1.1  # ... and of the largest influence of an outcome over a typical one
 
@@ -92,7 +92,7 @@ class GeometryPlan(StepPlan):
         self._check(LOGISTIC_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
+    def default_shares(self) -> Mapping[str, float]:
         """Three first steps, then the estimate and what it leaves."""
         return _LOGISTIC
 
@@ -111,8 +111,8 @@ class GeometryPlan(StepPlan):
         """The curvature counts for more than in least squares: it decides more of the error, and V
         is near to it.
         """
-        notion = Neighbours(self.neighbours)
-        return Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
+        adjacency = Neighbours(self.neighbours)
+        return Stack(1.0, 0.25, adjacency) if adjacency.counted else Stack(0.5, 0.1, adjacency)
 
     def strength(self, columns: Columns, n: float) -> float:
         """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
@@ -129,7 +129,7 @@ class GeometryPlan(StepPlan):
         by_curvature = _TYPICAL_CURVATURE * scales.hessian * max(1.0, kappa * d * TYPICAL)
         by_score = _TYPICAL_FARTHEST * scales.gradient * math.sqrt(max(1 / kappa, d * TYPICAL))
         return number / max(
-            LEAST_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature)
+            MIN_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature)
         )
 
 
@@ -168,7 +168,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             plan = GeometryPlan(
                 spendable(options.budget),
                 name,
-                notion(design, options),
+                adjacency(design, options),
                 far_values=options.far_values or CLIP,
             )
         if options.penalty is not None:
@@ -193,21 +193,25 @@ class LogisticSteps(Stepped[GeometryPlan]):
         return ASKED
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
+    def ordinary(observations: Block) -> NoiselessFit:
         """The ordinary logistic regression of rows (1, x~).  NOT PRIVATE."""
-        start = np.zeros(people.rows.shape[1])
-        return noiseless.logistic(people.rows, people.labels, start, people.shares, people.starts)
+        start = np.zeros(observations.rows.shape[1])
+        return noiseless.logistic(
+            observations.rows, observations.labels, start, observations.shares, observations.starts
+        )
 
     @staticmethod
-    def as_seen(
+    def stated_regression(
         result: FitResult,  # noqa: ARG004  (no outcome is clipped)
         design: Design,  # noqa: ARG004
-        seen: Block,
+        observations: Block,
         columns: Array,  # noqa: ARG004
-        asked: NoiselessFit,
+        ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
         """The logistic regression of rows with the weights and clips of a result.  NOT PRIVATE."""
-        return noiseless.logistic(seen.rows, seen.labels, asked.coef, seen.weights), 0.0
+        return noiseless.logistic(
+            observations.rows, observations.labels, ordinary.coef, observations.weights
+        ), 0.0
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
         """Of the ordinary regression, in a released geometry."""
@@ -219,16 +223,16 @@ class LogisticSteps(Stepped[GeometryPlan]):
         )
 
     def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
-        booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, context)
-        what = moment_and_score(self.neighbours)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, context, crude, what)
+        releases = self.releases_by_stage
+        crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
+        query = moment_and_score(self.neighbours)
+        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
         pilot_coef = logistic_pilot(
             known.matrix, known.score, known.n, context.columns, known.noise * known.back
         )
         limits = self._limits_of(known, pilot_coef, context)
         pilot = self._pilot(known, limits, pilot_coef, context)
-        for release in booked.of(FIRST):
+        for release in releases.of(FIRST):
             pilot_coef = self._pilot_step(
                 gate, release, source, pilot, pilot.linearization.max_influence
             )
@@ -238,7 +242,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         last = self._final_step(
             gate, source, known.n, pilot, pilot.linearization.max_influence, context
         )
-        fit = Fitted.of(
+        fit = ReleasedFit.of(
             last,
             pilot.local_model.matrix,
             known,

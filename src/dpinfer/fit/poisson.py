@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpinfer.fit import noiseless
-from dpinfer.fit.noiseless import NoiselessFit, People
+from dpinfer.fit.noiseless import NoiselessFit, Observations
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.fit.stepped import (
@@ -24,7 +24,7 @@ from dpinfer.fit.stepped import (
     FIRST_STEP,
     INFLUENCE,
     MOMENTS,
-    REST,
+    REMAINDER,
     SCALES,
     SIZES,
     TYPICAL,
@@ -42,7 +42,7 @@ from dpinfer.fit.stepped import (
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
     COUNTS_RADIUS,
-    LEAST_EVENTS,
+    MIN_EVENTS,
     Columns,
     Moments,
     Radius,
@@ -51,7 +51,7 @@ from dpinfer.inference.moments import (
     raised,
 )
 from dpinfer.inference.newton import LocalModel, expected_hessian, poisson_pilot
-from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.posterior import LEVEL, ReleasedFit
 from dpinfer.inference.tails import Clip, CountSizes, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
@@ -81,7 +81,7 @@ _SHARES = {
     FIRST_STEP: 0.09,
     INFLUENCE: 0.06,
     ESTIMATE: 0.70,
-    REST: 0.03,
+    REMAINDER: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
 _DEVIATIONS = 4.0  # of an outcome: a clip of influences, before one is chosen
@@ -123,7 +123,7 @@ class PoissonPlan(StepPlan):
         self._check(POISSON_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
+    def default_shares(self) -> Mapping[str, float]:
         """The stages with their usual shares."""
         return _SHARES
 
@@ -144,7 +144,7 @@ class PoissonPlan(StepPlan):
         scales = self.scales()
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
-        return n * TYPICAL / max(LEAST_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
+        return n * TYPICAL / max(MIN_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +158,7 @@ class FittedCounts(FittedModel):
 def _dispersed(pilot: Pilot, dispersion: float) -> Pilot:
     """A place with what is known of the variance of an outcome over its mean."""
     local_model = replace(
-        pilot.local_model, dispersion=dispersion, min_information=LEAST_EVENTS * dispersion
+        pilot.local_model, dispersion=dispersion, min_information=MIN_EVENTS * dispersion
     )
     return replace(pilot, local_model=local_model)
 
@@ -186,18 +186,18 @@ class PoissonSteps(Stepped[PoissonPlan]):
         return cls(design, plan)
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
+    def ordinary(observations: Block) -> NoiselessFit:
         """The ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
-        assert isinstance(people, People)
-        return noiseless.poisson(people)
+        assert isinstance(observations, Observations)
+        return noiseless.poisson(observations)
 
     @staticmethod
-    def as_seen(
+    def stated_regression(
         result: FitResult,
         design: Design,
-        seen: Block,
+        observations: Block,
         columns: Array,
-        asked: NoiselessFit,  # noqa: ARG004  (the search needs no help)
+        ordinary: NoiselessFit,  # noqa: ARG004  (the search needs no help)
     ) -> tuple[NoiselessFit, float]:
         """The Poisson regression of outcomes pulled into the band, with the weights of a result.
         NOT PRIVATE.
@@ -206,12 +206,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         band = result.band
         assert geometry is not None
         assert band is not None
-        assert isinstance(seen, People)
-        offset = seen.offset + (design.offset or 0.0)
+        assert isinstance(observations, Observations)
+        offset = observations.offset + (design.offset or 0.0)
         most = design.outcome.half
-        pulled = band.pulled(geometry, columns, most * seen.labels, offset) / most
-        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
-        return noiseless.poisson(replace(seen, labels=pulled), seen.weights), clipped
+        pulled = band.pulled(geometry, columns, most * observations.labels, offset) / most
+        clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
+        return noiseless.poisson(
+            replace(observations, labels=pulled), observations.weights
+        ), clipped
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
         """Of the ordinary regression, in a released geometry."""
@@ -228,14 +230,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         )
 
     def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
-        booked = self.booked
+        releases = self.releases_by_stage
         predictors = source if self.design.offset is None else WithoutOffset(source)
-        crude = crude_moments(gate, booked.of(CRUDE)[0], predictors, context)
+        crude = crude_moments(gate, releases.of(CRUDE)[0], predictors, context)
         log_exposure = self._log_exposure(gate, source, crude.n)
         sizes = self._sizes(gate, source, crude.n)
         half = sizes.cap / 2
-        what = moment_and_score(self.neighbours, half, half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, context, crude, what)
+        query = moment_and_score(self.neighbours, half, half)
+        known = refined_moments(gate, releases.of(MOMENTS)[0], predictors, context, crude, query)
         noise = known.noise * known.back
         pilot_coef = poisson_pilot(
             known.matrix, known.score, noise, known.n, context.columns, sizes
@@ -246,7 +248,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         pilot_coef = numbers.gentle(pilot_coef, sizes.largest_ratio)
         limits = self._limits_of(known, pilot_coef, sizes, context)
         pilot = self._pilot(known, limits, pilot_coef, sizes, context)
-        for release in booked.of(FIRST_STEP):
+        for release in releases.of(FIRST_STEP):
             pilot_coef = self._first_step(gate, release, source, known.n, pilot, sizes)
             # the limits rest on the coefficients, which are known better now
             limits = self._limits_of(known, pilot_coef, sizes, context)
@@ -264,7 +266,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         # the variance of an outcome over its mean, as the tail has it
         dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(known.n))
         last = self._final_step(gate, source, known.n, dispersed, clip.size, context)
-        fit = Fitted.of(last, pilot.local_model.matrix, known, context.columns, centre)
+        fit = ReleasedFit.of(last, pilot.local_model.matrix, known, context.columns, centre)
         fit = self._allowing_for(fit, clip, sizes)
         clipped = pilot.linearization.clipped[: len(pilot_coef)]
         fit, inference = self._concluded(
@@ -284,18 +286,18 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """The logarithm of the mean exposure over its bound; 0 where there is none."""
         if self.design.offset is None:
             return 0.0
-        booked = self.booked.of(EXPOSURE)[0]
-        what = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
-        released = float(gate.release(booked, source, what).value[0])
+        release = self.releases_by_stage.of(EXPOSURE)[0]
+        query = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
+        released = float(gate.release(release, source, query).value[0])
         # no less than what noise alone may be, so that a first line is never far too high
-        return math.log(min(max(released, booked.deviation) / n, 1.0))
+        return math.log(min(max(released, release.deviation) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
         """One histogram of the outcome, in bins by factors of two from its public bound down."""
-        booked = self.booked.of(SIZES)[0]
-        what = histogram(count_edges(), self.neighbours)
-        counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail.halving(counts, n, booked.deviation, 1.0, generous=True))
+        release = self.releases_by_stage.of(SIZES)[0]
+        query = histogram(count_edges(), self.neighbours)
+        counts = gate.release(release, cached(OutcomesOnly(source)), query).value[::-1]
+        return CountSizes.of(Tail.halving(counts, n, release.deviation, 1.0, generous=True))
 
     def _information(self, known: Moments, coef: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
@@ -358,14 +360,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         self, gate: Gate, source: Source, pilot: Pilot, n: float, sizes: CountSizes
     ) -> TailLaw:
         """The law of influences at the line of the estimate, by a released histogram."""
-        booked = self.booked.of(INFLUENCE)[0]
+        release = self.releases_by_stage.of(INFLUENCE)[0]
         # influences are about an outcome over the root of its mean
         end = 1.0 / math.sqrt(sizes.mean)
         largest = min(_REACH * sizes.reach, 1.0) * end
-        what = influence_histogram(largest, self.neighbours)
+        query = influence_histogram(largest, self.neighbours)
         rows = LinearizedRows(source, pilot.linearization, self.design.norm2, self.neighbours)
-        counts = gate.release(booked, rows, what).value
-        return TailLaw(Tail.halving(counts, n, booked.deviation, largest, end=end))
+        counts = gate.release(release, rows, query).value
+        return TailLaw(Tail.halving(counts, n, release.deviation, largest, end=end))
 
     def _of_an_event(
         self, pilot: Pilot, centre: Array, sizes: CountSizes, context: FitContext
@@ -386,7 +388,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
     def _first_step(
         self,
         gate: Gate,
-        booked: NoisySum,
+        release: NoisySum,
         source: Source,
         n: float,
         pilot: Pilot,
@@ -400,17 +402,17 @@ class PoissonSteps(Stepped[PoissonPlan]):
         largest = law.clip(cost)
         dispersion = law.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
-        return self._pilot_step(gate, booked, source, _dispersed(pilot, dispersion), clip)
+        return self._pilot_step(gate, release, source, _dispersed(pilot, dispersion), clip)
 
-    def _allowing_for(self, fit: Fitted, clip: Clip, sizes: CountSizes) -> Fitted:
+    def _allowing_for(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
         """What the clip takes off may all move the level, and any direction by a part of it."""
-        allowed = np.zeros(len(fit.centre))
-        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
+        bias_bound = np.zeros(len(fit.centre))
+        bias_bound[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
         return replace(
             fit,
             bias=self._clip_bias(fit, clip),
-            allowed=allowed,
-            unseen=not sizes.seen,
+            bias_bound=bias_bound,
+            without_events=not sizes.seen,
         )
 
     def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:

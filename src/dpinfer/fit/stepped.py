@@ -32,12 +32,12 @@ from dpinfer.fit.frame import (
     framed,
     framed_columns,
 )
-from dpinfer.fit.noiseless import NoiselessFit, people_of, units_matrix
+from dpinfer.fit.noiseless import NoiselessFit, observations_of, units_matrix
 from dpinfer.fit.recipe import Options, Recipe, privacy
 from dpinfer.inference.joint import FEW, REFERENCE, SIGNAL, TAIL, TOGETHER
 from dpinfer.inference.moments import (
     FARTHEST_SDS,
-    LEAST_EVENTS,
+    MIN_EVENTS,
     SMALLEST,
     SURE,
     Columns,
@@ -53,7 +53,7 @@ from dpinfer.inference.moments import (
     shrink,
 )
 from dpinfer.inference.newton import LocalModel
-from dpinfer.inference.posterior import Conclusion, Fitted, Step, conclude, varies
+from dpinfer.inference.posterior import Inference, ReleasedFit, Step, infer, varies
 from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
 from dpinfer.inference.winsorising import Costs, Numbers, WinsorLimits, winsor_limits
@@ -130,7 +130,7 @@ FIRST = "first steps"
 INFLUENCE = "influence"
 FIRST_STEP = "first step"
 ESTIMATE = "estimate"
-REST = "rest"
+REMAINDER = "rest"
 StepBudget = ZCDP | ApproxDP | NoPrivacy
 """What a stepped fit may be told to cost; without privacy the releases have no noise."""
 # a stage by its name, how far one record moves its sums, and how many releases it has
@@ -195,7 +195,7 @@ class StepPlan:
     far_values: str = CLIP
 
     @property
-    def usual(self) -> Mapping[str, float]:
+    def default_shares(self) -> Mapping[str, float]:
         """The stages of the fit with their usual shares."""
         raise NotImplementedError
 
@@ -230,12 +230,15 @@ class StepPlan:
         object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
         if not isinstance(self.shares, tuple | list) or len(self.shares) not in (
             0,
-            len(self.usual),
+            len(self.default_shares),
         ):
             raise BudgetError(
-                f"such a plan has {len(self.usual)} shares ({', '.join(self.usual)}): give as many numbers, or none"
+                f"such a plan has {len(self.default_shares)} shares ({', '.join(self.default_shares)}): give as "
+                "many numbers, or none"
             )
-        object.__setattr__(self, "shares", tuple(self.shares) or tuple(self.usual.values()))
+        object.__setattr__(
+            self, "shares", tuple(self.shares) or tuple(self.default_shares.values())
+        )
         if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
         self.budget.split(*self.shares)  # refuses shares that are not positive
@@ -244,19 +247,19 @@ class StepPlan:
         """How far one record moves the sums of each stage; ``numbers`` is that of the columns whose
         range is released.
         """
-        notion = Neighbours(self.neighbours)
+        adjacency = Neighbours(self.neighbours)
         return {
-            SCALES: column_histograms_bound(numbers, notion),
-            CRUDE: second_moment_bound(notion),
-            OUTCOME: histogram_bound(notion),
-            SIZES: histogram_bound(notion),
+            SCALES: column_histograms_bound(numbers, adjacency),
+            CRUDE: second_moment_bound(adjacency),
+            OUTCOME: histogram_bound(adjacency),
+            SIZES: histogram_bound(adjacency),
             EXPOSURE: exposure_bound(),
-            MOMENTS: moment_and_score_bound(notion),
-            INFLUENCE: histogram_bound(notion),
+            MOMENTS: moment_and_score_bound(adjacency),
+            INFLUENCE: histogram_bound(adjacency),
             FIRST: self.stack.bound,
             FIRST_STEP: self.stack.bound,
             ESTIMATE: self.stack.bound,
-            REST: remainder_bound(notion),
+            REMAINDER: remainder_bound(adjacency),
         }
 
     def releases(
@@ -270,7 +273,7 @@ class StepPlan:
         add up exactly: an (ε, δ) budget is spent to the last digit.
         """
         bounds = self.bounds(numbers)
-        shares = dict(zip(self.usual, self.shares, strict=True))
+        shares = dict(zip(self.default_shares, self.shares, strict=True))
         if not numbers:
             del shares[SCALES]
         if not exposed:
@@ -308,11 +311,11 @@ class StepPlan:
 
 @lru_cache(maxsize=256)
 def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: int) -> Scales:
-    booked = plan.releases(numbers=numbers, exposed=exposed, records=records)
-    score = booked.of(stage)[0].deviation
+    releases = plan.releases(numbers=numbers, exposed=exposed, records=records)
+    score = releases.of(stage)[0].deviation
     return Scales(
-        crude=booked.of(CRUDE)[0].deviation,
-        moments=booked.of(MOMENTS)[0].deviation,
+        crude=releases.of(CRUDE)[0].deviation,
+        moments=releases.of(MOMENTS)[0].deviation,
         gradient=score,
         hessian=score / math.sqrt(plan.stack.hessian),
         score_cov=score / math.sqrt(plan.stack.score_cov),
@@ -461,7 +464,7 @@ def overloaded(strength: float, design: Design, n: int) -> str:
     )
 
 
-def crude_moments(gate: Gate, booked: NoisySum, source: Source, context: FitContext) -> Crude:
+def crude_moments(gate: Gate, release: NoisySum, source: Source, context: FitContext) -> Crude:
     """Second moments of rows pulled into the frame.  The number of records is public or, if
     private, read off them.
 
@@ -469,7 +472,7 @@ def crude_moments(gate: Gate, booked: NoisySum, source: Source, context: FitCont
     is believed.
     """
     released = gate.release(
-        booked, Winsorised(source, context.frame), second_moment(context.neighbours)
+        release, Winsorised(source, context.frame), second_moment(context.neighbours)
     )
     d = source.dim
     norm2 = context.design.norm2
@@ -485,23 +488,23 @@ def crude_moments(gate: Gate, booked: NoisySum, source: Source, context: FitCont
 
 def refined_moments(
     gate: Gate,
-    booked: NoisySum,
+    release: NoisySum,
     source: Source,
     context: FitContext,
     crude: Crude,
-    what: BoundedSum,
+    query: BoundedSum,
 ) -> Moments:
-    """Second moments again, in the geometry of the crude ones; ``what`` is `moment_and_score`."""
+    """Second moments again, in the geometry of the crude ones; ``query`` is `moment_and_score`."""
     d = source.dim
     u = context.mapped(source, crude.preconditioner @ context.matrix)
-    released = gate.release(booked, u, what).value
+    released = gate.release(release, u, query).value
     return refined(
         unsvec(released[:-d], d), released[-d:], context.scales.moments, crude, context.columns
     )
 
 
 def published(
-    linearization: Linearization, inference: Conclusion, context: FitContext, n: float
+    linearization: Linearization, inference: Inference, context: FitContext, n: float
 ) -> Geometry:
     """The geometry in original units; ``line`` is about rows (1, x~)."""
     design = context.design
@@ -543,21 +546,21 @@ def limits_in_units(linearization: Linearization, context: FitContext) -> tuple[
     )
 
 
-def lines_of(context: FitContext) -> Array:
+def contrasts_of(context: FitContext) -> Array:
     """For every coefficient of the formula, the combination of those of the columns in the frame
     that it is.
     """
-    lines = context.of_units.T.copy()
-    lines[0] = 0.0
-    lines[0, 0] = 1.0  # the intercept is at the centre, whatever the columns are measured by
-    return np.asarray(context.design.outcome.slope * lines)
+    contrasts = context.of_units.T.copy()
+    contrasts[0] = 0.0
+    contrasts[0, 0] = 1.0  # the intercept is at the centre, whatever the columns are measured by
+    return np.asarray(context.design.outcome.slope * contrasts)
 
 
 def statuses(
-    inference: Conclusion, linearization: Linearization, context: FitContext
+    inference: Inference, linearization: Linearization, context: FitContext
 ) -> tuple[str, ...]:
     """Of each coefficient that it is printed, or why it is open."""
-    if not inference.whole:
+    if not inference.identified:
         unidentified = (
             NO_EVENTS_AT_ALL if isinstance(context.design.outcome, CountScale) else UNIDENTIFIED
         )
@@ -567,15 +570,13 @@ def statuses(
     )
 
 
-def _status(
-    j: int, inference: Conclusion, linearization: Linearization, context: FitContext
-) -> str:
-    if inference.printed[j]:
+def _status(j: int, inference: Inference, linearization: Linearization, context: FitContext) -> str:
+    if inference.reported[j]:
         return REPORTED
     if j == 0:
         return OPEN_LEVEL
     why = inference.answers.why[j]
-    if why == TAIL and (j, -1) in inference.other_columns:
+    if why == TAIL and (j, -1) in inference.alternative_columns:
         low, high = limits_in_units(linearization, context)
         return OPEN_TAIL.format(low=low[j], high=high[j])
     if why == REFERENCE:
@@ -585,7 +586,7 @@ def _status(
     return OPEN_FEW if why == FEW else OPEN
 
 
-def _status_together(j: int, inference: Conclusion, context: FitContext) -> str:
+def _status_together(j: int, inference: Inference, context: FitContext) -> str:
     nearest = inference.joint.nearest(j)
     # two levels of one factor look alike where nothing is left to compare them with
     if context.columns.dummy[j] and context.columns.group[j] == context.columns.group[nearest]:
@@ -593,13 +594,13 @@ def _status_together(j: int, inference: Conclusion, context: FitContext) -> str:
     return OPEN_TOGETHER.format(other=context.design.names[nearest])
 
 
-def _other_reference(j: int, inference: Conclusion, context: FitContext) -> str:
+def _other_reference(j: int, inference: Inference, context: FitContext) -> str:
     """Which level to take instead: the one that the released curvature knows most of."""
     levels = np.flatnonzero(
         context.columns.dummy & (context.columns.group == context.columns.group[j])
     )
     own = inference.joint.basis[:, levels]
-    most = levels[np.argmax(np.einsum("ik,ij,jk->k", own, inference.joint.curvature, own))]
+    most = levels[np.argmax(np.einsum("ik,ij,jk->k", own, inference.joint.hessian, own))]
     plain = _PLAIN_LEVEL.fullmatch(context.design.names[most])
     if plain is None or len(levels) < 2:
         return "; another reference would help"
@@ -607,16 +608,17 @@ def _other_reference(j: int, inference: Conclusion, context: FitContext) -> str:
 
 
 def alternatives(
-    inference: Conclusion, linearization: Linearization, context: FitContext
+    inference: Inference, linearization: Linearization, context: FitContext
 ) -> Alternatives:
     """What is known instead of open coefficients, in original units."""
     return Alternatives(
         names=tuple(
-            _other_name(j, base, linearization, context) for j, base in inference.other_columns
+            _other_name(j, base, linearization, context)
+            for j, base in inference.alternative_columns
         ),
-        instead_of=tuple(context.design.names[j] for j, _ in inference.other_columns),
-        estimate=inference.others.estimate,
-        error=inference.others.law,
+        instead_of=tuple(context.design.names[j] for j, _ in inference.alternative_columns),
+        estimate=inference.alternatives.estimate,
+        error=inference.alternatives.law,
     )
 
 
@@ -628,11 +630,11 @@ def _other_name(j: int, base: int, linearization: Linearization, context: FitCon
     return f"{name} clipped to {low[j]:.4g}..{high[j]:.4g}"
 
 
-def in_units(matrix: Array, fit: Fitted, context: FitContext) -> Array:
+def in_units(matrix: Array, fit: ReleasedFit, context: FitContext) -> Array:
     """A released matrix per record, about the coefficients of the formula in the units of its
     columns.
     """
-    back = fit.back @ np.linalg.inv(fit.lines / context.design.outcome.slope)
+    back = fit.back @ np.linalg.inv(fit.contrasts / context.design.outcome.slope)
     inner = back.T @ matrix @ back / fit.moments.n
     return np.asarray((inner + inner.T) / 2)
 
@@ -675,8 +677,8 @@ class FittedModel:
     """
 
     linearization: Linearization
-    fit: Fitted
-    inference: Conclusion
+    fit: ReleasedFit
+    inference: Inference
 
 
 @dataclass(frozen=True)
@@ -719,7 +721,7 @@ class Stepped(Generic[P]):
         return kind(
             spendable(options.budget),
             target,
-            notion(design, options),
+            adjacency(design, options),
             far_values=options.far_values or CLIP,
             **more,
         )
@@ -743,7 +745,7 @@ class Stepped(Generic[P]):
         return self.plan.promise
 
     @property
-    def booked(self) -> Releases:
+    def releases_by_stage(self) -> Releases:
         """The releases by their stage; scales only where there is a number."""
         return self.plan.releases(
             numbers=self._numbers, exposed=self._exposed, records=self.design.unit.largest
@@ -759,7 +761,7 @@ class Stepped(Generic[P]):
 
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (the design knows how many)
         """Sums over records, all of them."""
-        return self.booked.all
+        return self.releases_by_stage.all
 
     def advice(self, n: int) -> str:
         """A warning where a typical column has less than twice what it takes to be printed; none
@@ -803,7 +805,7 @@ class Stepped(Generic[P]):
             return n / (scales.hessian * radius2)
         p = 0.5 if share is None else share
         curvature = p * (1 - p)
-        spare = n * curvature - LEAST_EVENTS
+        spare = n * curvature - MIN_EVENTS
         if spare <= 0:
             return 0.0
         by_score = scales.gradient * math.sqrt(radius2 * curvature)
@@ -826,7 +828,7 @@ class Stepped(Generic[P]):
         the same result.
         """
         rows = cached(source)
-        frame = framed(gate, self.booked.of(SCALES), rows, self.design, self.neighbours)
+        frame = framed(gate, self.releases_by_stage.of(SCALES), rows, self.design, self.neighbours)
         context = FitContext(self.design, self.neighbours, self._scales(), frame)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         return self._result(gate, source.n, context, self._fitted(gate, rows, context, seed))
@@ -836,7 +838,7 @@ class Stepped(Generic[P]):
         raise NotImplementedError
 
     def _pilot_step(
-        self, gate: Gate, booked: NoisySum, source: Source, pilot: Pilot, clip: float
+        self, gate: Gate, release: NoisySum, source: Source, pilot: Pilot, clip: float
     ) -> Array:
         """A first step, where a step leaves something.  Its noise is not that of the estimate: what
         counts is where the last line is.
@@ -844,15 +846,17 @@ class Stepped(Generic[P]):
         local_model = pilot.local_model
         stack = self.plan.stack
         d = len(local_model.coef)
-        what = step_sums(pilot.linearization, clip, stack, self.design.norm2, covariance=False)
-        score, hessian = stack.score_and_hessian(gate.release(booked, source, what).value, d, clip)
-        unsure = booked.deviation / math.sqrt(stack.hessian)
+        query = step_sums(pilot.linearization, clip, stack, self.design.norm2, covariance=False)
+        score, hessian = stack.score_and_hessian(
+            gate.release(release, source, query).value, d, clip
+        )
+        unsure = release.deviation / math.sqrt(stack.hessian)
         if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
             return local_model.coef
         expected = local_model.expected_hessian()
         expected *= np.trace(hessian) / np.trace(expected)
         hessian, _ = shrink(hessian, expected, unsure, 0.0)
-        step = local_model.best_step(hessian, score, (clip * booked.deviation) ** 2, _FIRST_POWER)
+        step = local_model.best_step(hessian, score, (clip * release.deviation) ** 2, _FIRST_POWER)
         return np.asarray(local_model.coef + local_model.matrix.T @ step)
 
     def _of_rows(self, n: float, clip: float, way: float = 1.0) -> float:
@@ -930,7 +934,7 @@ class Stepped(Generic[P]):
         )
 
     @staticmethod
-    def _clip_bias(fit: Fitted, clip: Clip) -> Array:
+    def _clip_bias(fit: ReleasedFit, clip: Clip) -> Array:
         """The second moment of the bias of a score that intervals allow for: n E as scores are spread,
         and what may point along single columns.
         """
@@ -941,12 +945,12 @@ class Stepped(Generic[P]):
 
     def _concluded(
         self,
-        fit: Fitted,
+        fit: ReleasedFit,
         limits: WinsorLimits,
         slope: float,
         clipped: npt.NDArray[np.bool_],
         seed: int,
-    ) -> tuple[Fitted, Conclusion]:
+    ) -> tuple[ReleasedFit, Inference]:
         """Add the bias bounds of the limits to a fit, and return it with its inference.
 
         ``slope`` is the mean of h', ``clipped`` are the numbers that are pulled in.  One that the bounds
@@ -957,27 +961,27 @@ class Stepped(Generic[P]):
         if self.plan.far_values == STRICT:
             hidden |= clipped
         fit = replace(fit, limited=limits.limited)
-        pilot = solved(fit.back, fit.last.line + fit.last.step)
+        pilot = solved(fit.back, fit.last.coef_u + fit.last.step)
         estimate = inferred(fit).estimate
         # a bound grows with the slope: it is that of the larger of two noisy ones
         bounds = limits.bounds(np.where(np.abs(pilot) > np.abs(estimate), pilot, estimate))
         bounds[2] = np.where(known, bounds[2], 0.0)
         bounded = self._bounded(fit, limits, bounds, slope, hidden)
-        inference = conclude(bounded, clipped, self.plan.draws, seed)
-        more = clipped & ~inference.printed & ~hidden
+        inference = infer(bounded, clipped, self.plan.draws, seed)
+        more = clipped & ~inference.reported & ~hidden
         if more.any():
             bounded = self._bounded(fit, limits, bounds, slope, hidden | more)
-            inference = conclude(bounded, clipped, self.plan.draws, seed)
+            inference = infer(bounded, clipped, self.plan.draws, seed)
         return bounded, inference
 
     @staticmethod
     def _bounded(
-        fit: Fitted,
+        fit: ReleasedFit,
         limits: WinsorLimits,
         bounds: Array,
         slope: float,
         hidden: npt.NDArray[np.bool_],
-    ) -> Fitted:
+    ) -> ReleasedFit:
         """Return the fit with the bias bounds of every column that is not ``hidden``."""
         slopes, means, squares = bounds
         vectors = limits.bias(
@@ -996,35 +1000,35 @@ class Stepped(Generic[P]):
         scales = self._scales()
         stack = self.plan.stack
         d = len(local_model.coef)
-        what = step_sums(pilot.linearization, clip, stack, self.design.norm2)
-        released = gate.release(self.booked.of(ESTIMATE)[0], source, what).value
+        query = step_sums(pilot.linearization, clip, stack, self.design.norm2)
+        released = gate.release(self.releases_by_stage.of(ESTIMATE)[0], source, query).value
         score, hessian, score_cov = stack.split(released, d, clip)
         noise = clip * scales.gradient
         step = np.zeros(d)
         if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
             step = local_model.best_step(hessian, score, noise**2, _LAST_POWER)
-        rest, rest_noise = self._rest(gate, source, pilot, hessian, step)
+        remainder, remainder_noise = self._remainder(gate, source, pilot, hessian, step)
         return Step(
-            line=solved(local_model.matrix.T, local_model.coef),
+            coef_u=solved(local_model.matrix.T, local_model.coef),
             step=step,
             score=score,
-            rest=rest,
+            remainder=remainder,
             hessian=hessian,
             score_cov=context.clustered(score_cov, source, n),
             score_noise=noise,
-            rest_noise=rest_noise,
+            remainder_noise=remainder_noise,
             scales=replace(scales, score_cov=clip**2 * scales.score_cov),
             family=local_model.family,
         )
 
-    def _rest(
+    def _remainder(
         self, gate: Gate, source: Source, pilot: Pilot, hessian: Array, step: Array
     ) -> tuple[Array, float]:
         """What a step leaves, and the scale of its noise."""
-        booked = self.booked.of(REST)[0]
+        release = self.releases_by_stage.of(REMAINDER)[0]
         clip = pilot.local_model.remainder_clip(hessian, step, pilot.linearization.max_influence)
-        what = remainder_sum(pilot.linearization, step, clip, self.design.norm2, self.neighbours)
-        return clip * gate.release(booked, source, what).value, clip * booked.deviation
+        query = remainder_sum(pilot.linearization, step, clip, self.design.norm2, self.neighbours)
+        return clip * gate.release(release, source, query).value, clip * release.deviation
 
     def model(self, n: int | None) -> Model:
         """What was estimated."""
@@ -1034,21 +1038,21 @@ class Stepped(Generic[P]):
         """Name, estimand and method."""
         raise NotImplementedError
 
-    def _asked(self, fit: Fitted, context: FitContext) -> Fitted:
+    def _asked(self, fit: ReleasedFit, context: FitContext) -> ReleasedFit:
         """A fit that knows what was asked: the coefficients of the formula, in the units of the
         user.
         """
-        return replace(fit, lines=lines_of(context), shift=float(self.design.shift[0]))
+        return replace(fit, contrasts=contrasts_of(context), shift=float(self.design.shift[0]))
 
     def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
         """The result in the units of the user."""
         inference = fitted.inference
         last = fitted.fit.last
-        printed = np.flatnonzero(inference.printed)
+        reported = np.flatnonzero(inference.reported)
         return FitResult(
             names=self.design.names,
             estimate=inference.coef,
-            error=inference.answers.law.mapped(np.eye(len(inference.printed))[printed]),
+            error=inference.answers.law.mapped(np.eye(len(inference.reported))[reported]),
             hessian=context.design.outcome.curvature * in_units(last.hessian, fitted.fit, context),
             score_cov=context.design.outcome.half**2
             * in_units(last.score_cov, fitted.fit, context),
@@ -1061,20 +1065,24 @@ class Stepped(Generic[P]):
         )
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
+    def ordinary(observations: Block) -> NoiselessFit:
         """The regression that was asked for, of rows (1, x~): all columns, every row counted by its
         share.  NOT PRIVATE.
         """
         raise NotImplementedError
 
     @staticmethod
-    def as_seen(
-        result: FitResult, design: Design, seen: Block, columns: Array, asked: NoiselessFit
+    def stated_regression(
+        result: FitResult,
+        design: Design,
+        observations: Block,
+        columns: Array,
+        ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
         """The regression that a result states, and the share of rows whose outcome it clips;
-        ``seen`` are rows (1, x~) with the weights and clips of the result.  NOT PRIVATE.
+        ``observations`` are rows (1, x~) with the weights and clips of the result.  NOT PRIVATE.
 
-        ``columns`` are the rows in original units; ``asked`` is where a search begins.
+        ``columns`` are the rows in original units; ``ordinary`` is where a search begins.
         """
         raise NotImplementedError
 
@@ -1089,20 +1097,22 @@ class Stepped(Generic[P]):
         """
         if self.released_estimand:
             return np.full(len(self.design.names), np.nan)
-        people = self._people(population)
-        means = np.average(people.rows, axis=0, weights=people.shares * np.ones(len(people)))
+        observations = self._observations(population)
+        means = np.average(
+            observations.rows, axis=0, weights=observations.shares * np.ones(len(observations))
+        )
         centre = (self.design.middle + self.design.half * means)[1:]
-        return self.ordinary(people).in_units(self.design, centre).coef
+        return self.ordinary(observations).in_units(self.design, centre).coef
 
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
         """Half-widths of the ordinary regression, the intercept at the means; NaN for a column that
         never varies.  NOT PRIVATE.
         """
-        people = self._people(rows)
-        x = people.rows
-        means = np.average(x, axis=0, weights=people.shares * np.ones(len(x)))
+        observations = self._observations(rows)
+        x = observations.rows
+        means = np.average(x, axis=0, weights=observations.shares * np.ones(len(x)))
         varying = np.flatnonzero((x.var(axis=0) > 0) | (np.arange(x.shape[1]) == 0))
-        fitted = self.ordinary(replace(people, rows=x[:, varying]))
+        fitted = self.ordinary(replace(observations, rows=x[:, varying]))
         centre = (self.design.middle + self.design.half * means)[1:]
         matrix = units_matrix(self.design, centre)[np.ix_(varying, varying)]
         variance = np.diag(matrix @ fitted.covariance @ matrix.T) * rows.n / source.n
@@ -1110,9 +1120,9 @@ class Stepped(Generic[P]):
         half[varying] = -ndtri((1 - level) / 2) * np.sqrt(variance)
         return half
 
-    def _people(self, rows: Rows) -> Block:
+    def _observations(self, rows: Rows) -> Block:
         """Rows as (1, x~)."""
-        return people_of(self.design, rows.block)
+        return observations_of(self.design, rows.block)
 
     def describe(self, n: int) -> str:  # noqa: ARG002  (nothing depends on it)
         """The setting of a study, in words."""
@@ -1139,7 +1149,7 @@ def ordinary_words(design: Design, name: str) -> str:
     )
 
 
-def notion(design: Design, options: Options) -> Neighbours:
+def adjacency(design: Design, options: Options) -> Neighbours:
     """The neighbours asked for, of units where rows have ids."""
     return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
 

@@ -8,7 +8,7 @@ believed, elsewhere the guess.
 | ------ | --------------------------------------------------------------------- | ----------------- |
 | Ĥ, h   | H as it was released, and the scale of its noise, in u                | `released`        |
 | M̂      | the second moments as they were released                              | `Moments`         |
-| S      | a guess of H about its own mean, in (1, x)                            | `Guess.matrix`    |
+| S      | a guess of H about its own mean, in (1, x)                            | `HessianPrior.matrix`    |
 | P      | what H is off S: F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
 | Q      | eigenvectors of P in u                                                | `basis`           |
 
@@ -29,8 +29,10 @@ from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
 
 _SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
-_LOST = 0.015  # of the records: what weights take away in least squares, and how sure that is
-_LEAST = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
+_WEIGHT_LOSS = (
+    0.015  # of the records: what weights take away in least squares, and how sure that is
+)
+_MIN_SDS = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
 _SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
 # by which the curvature of a column is off that of all records, in logistic regression
@@ -39,7 +41,7 @@ _WEIGHTED = 0.05  # ... and in least squares
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ReleasedMoments:
     """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and
     their deviations.
 
@@ -47,17 +49,17 @@ class Seen:
     """
 
     first: float
-    loose: float
+    first_sd: float
     mean: Array
-    unsure: Array
+    sum_sd: Array
     variance: Array
     raw: Array
-    noise: Array
+    entry_sd: Array
 
 
-def seen(
+def released_moments(
     released: Array, back: Array, columns: Columns, noise: float, n: float | None = None
-) -> Seen:
+) -> ReleasedMoments:
     """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of
     ``released``.
 
@@ -67,18 +69,18 @@ def seen(
     """
     H = back.T @ released @ back
     length = back.T @ back
-    loose = noise * float(length[0, 0])
-    first = max(float(H[0, 0]), loose)
+    first_sd = noise * float(length[0, 0])
+    first = max(float(H[0, 0]), first_sd)
     if n is not None:
-        sure = loose**-2 + (_LOST * n) ** -2
-        first = (first * loose**-2 + (1 - _LOST) * n * (_LOST * n) ** -2) / sure
-        loose = sure**-0.5
+        sure = first_sd**-2 + (_WEIGHT_LOSS * n) ** -2
+        first = (first * first_sd**-2 + (1 - _WEIGHT_LOSS) * n * (_WEIGHT_LOSS * n) ** -2) / sure
+        first_sd = sure**-0.5
     beside = noise**2 / 2 * (length[0, 0] * np.diag(length) + length[0] ** 2)
     own = (noise * np.diag(length)) ** 2
     both = 1 / (1 / beside + 1 / own)
     total = np.where(columns.dummy, (H[0] / beside + np.diag(H) / own) * both, H[0])
-    unsure = np.sqrt(np.where(columns.dummy, both, beside))
-    least = np.where(columns.dummy, _LEAST * unsure / first, -1.0)
+    sum_sd = np.sqrt(np.where(columns.dummy, both, beside))
+    least = np.where(columns.dummy, _MIN_SDS * sum_sd / first, -1.0)
     mean = within_factors(
         np.clip(total / first, least, np.where(columns.dummy, LEVELS, 1.0)), columns
     )
@@ -87,14 +89,14 @@ def seen(
     squares = centred.T @ centred
     deviation = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
     raw = centred.T @ released @ centred
-    of_number = np.maximum(np.diag(raw), _LEAST * np.diag(deviation))
+    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(deviation))
     variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
     variance[0] = first
-    return Seen(first, loose, mean, unsure, variance, raw, deviation)
+    return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, deviation)
 
 
 @dataclass(frozen=True, eq=False)
-class Guess:
+class HessianPrior:
     """S about ``mean``, and what it is unsure of.
 
     ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
@@ -104,21 +106,21 @@ class Guess:
 
     mean: Array
     matrix: Array
-    doubt: Array
+    variance_sd: Array
     count: Array
     rare: Array
     limited: npt.NDArray[np.bool_]
 
 
-def guess(
-    H: Seen,
-    M: Seen,
+def hessian_prior(
+    H: ReleasedMoments,
+    M: ReleasedMoments,
     moments: Array,
     columns: Columns,
-    line: Array,
+    coef: Array,
     family: Family,
     limited: npt.NDArray[np.bool_],
-) -> Guess:
+) -> HessianPrior:
     """Correlations of the moments; means and variances of H as far as they are known, else those of
     the moments.
 
@@ -138,27 +140,27 @@ def guess(
 
     frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
     if family.counts:
-        frequency = _tilted(frequency, plain, line, columns)
+        frequency = _tilted(frequency, plain, coef, columns)
     off = factor * np.where(columns.dummy, frequency, np.sqrt(variance0))
     mean, known = _averaged(
-        H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first)
+        H.mean, H.sum_sd / H.first, frequency, np.hypot(off, M.sum_sd / M.first)
     )
     mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
     mean = within_factors(mean, columns)
-    unsure = np.hypot(factor * variance0, np.diag(M.noise) / M.first)
+    unsure = np.hypot(factor * variance0, np.diag(M.entry_sd) / M.first)
     variance, sure = _averaged(
-        np.diag(H.raw) / H.first, np.diag(H.noise) / H.first, variance0, unsure
+        np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, unsure
     )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
-    doubt = H.first * np.where(columns.dummy, known, sure)
+    variance_sd = H.first * np.where(columns.dummy, known, sure)
     mean[0] = 0.0
     variance[0] = 1.0
-    doubt[0] = H.loose
+    variance_sd[0] = H.first_sd
 
     rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), 0.25)
     believed = _SHIFT**2 * np.minimum.outer(rare, rare)
     correlation *= believed / (
-        believed + (M.noise / np.sqrt(np.outer(M.variance, M.variance))) ** 2
+        believed + (M.entry_sd / np.sqrt(np.outer(M.variance, M.variance))) ** 2
     )
     size = np.sqrt(np.outer(variance, variance))
     correlation[0] = correlation[:, 0] = 0.0
@@ -168,19 +170,19 @@ def guess(
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
 
-    count = np.where(columns.dummy, H.unsure, doubt)
-    return Guess(mean, H.first * correlation * size, doubt, count, rare, limited)
+    count = np.where(columns.dummy, H.sum_sd, variance_sd)
+    return HessianPrior(mean, H.first * correlation * size, variance_sd, count, rare, limited)
 
 
-def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
+def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Array:
     """Means of the columns where a record counts by the mean of its outcome, exp of the predictor.
 
     The mean of a number moves by Cov θ, as where all is Gaussian; a level counts as its own rate.
     """
-    found = np.clip(mean + covariance @ np.concatenate([[0.0], line[1:]]), -1.0, 1.0)
+    found = np.clip(mean + covariance @ np.concatenate([[0.0], coef[1:]]), -1.0, 1.0)
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        rates = mean[levels] * np.exp(np.clip(line[levels], -FARTHEST, FARTHEST))
+        rates = mean[levels] * np.exp(np.clip(coef[levels], -FARTHEST, FARTHEST))
         found[levels] = rates / (max(1 - float(mean[levels].sum()), 1e-6) + rates.sum())
     return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, LEVELS), found))
 
@@ -192,7 +194,7 @@ def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[
 
 
 @dataclass(frozen=True, eq=False)
-class Curvature:
+class HessianPosterior:
     """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations
     of its entries.
 
@@ -202,20 +204,20 @@ class Curvature:
 
     basis: Array
     matrix: Array
-    left: Array
+    entry_sd: Array
     cut: Array
 
     def moved(self, second: Array) -> Array:
         """The covariance of (H - mean) δ, for the second moment of δ: both in the basis."""
-        variance = self.left**2
+        variance = self.entry_sd**2
         found = variance * second
         np.fill_diagonal(found, variance @ np.diag(second))
         return np.asarray(found)
 
 
-def curvature(
-    released: Array, noise: float, S: Guess, back: Array, moments: Moments, columns: Columns
-) -> Curvature:
+def hessian_posterior(
+    released: Array, noise: float, S: HessianPrior, back: Array, moments: Moments, columns: Columns
+) -> HessianPosterior:
     """H from its release and from a guess that is off by a part of itself: the mean of those that
     the release allows.
 
@@ -251,14 +253,14 @@ def curvature(
     _, values, Q, cut = judged(float(weights @ _PARTS / weights.sum()))
     prior = np.outer(values, values)
     part = prior / (prior + noise**2)
-    left = noise * np.sqrt(part / 2)
-    np.fill_diagonal(left, np.sqrt(2) * np.diag(left))
+    entry_sd = noise * np.sqrt(part / 2)
+    np.fill_diagonal(entry_sd, np.sqrt(2) * np.diag(entry_sd))
     matrix = Q.T @ base @ Q + part * (Q.T @ (released - base) @ Q)
     lowest, vectors = np.linalg.eigh(matrix)
     squares = vectors**2
-    floor = _LEAST * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(left**2), squares))
+    floor = _MIN_SDS * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(entry_sd**2), squares))
     matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
-    return Curvature(Q, matrix, left, 1 - cut**2)
+    return HessianPosterior(Q, matrix, entry_sd, 1 - cut**2)
 
 
 def _likelihood(gap: Array, variance: Array) -> float:
@@ -269,19 +271,19 @@ def _likelihood(gap: Array, variance: Array) -> float:
 
 
 def _derivatives(
-    covariance: Array, line: Array, family: Family
+    covariance: Array, coef: Array, family: Family
 ) -> tuple[tuple[float, float, float], Array]:
     """Means of the first three derivatives of the mean over a normal predictor, and Cov θ."""
-    along = covariance @ np.concatenate([[0.0], line[1:]])
-    variance = max(float(line[1:] @ along[1:]), 0.0)
+    along = covariance @ np.concatenate([[0.0], coef[1:]])
+    variance = max(float(coef[1:] @ along[1:]), 0.0)
     nodes, weights = normal_nodes()
-    mean = mean_at(line[0] + np.sqrt(variance) * nodes, family)
+    mean = mean_at(coef[0] + np.sqrt(variance) * nodes, family)
     second, third = family.bends(mean)
     first = float(weights @ family.slope(mean))
     return (first, float(weights @ second), float(weights @ third)), along
 
 
-def bend(moments: Array, first: float, line: Array, step: Array, family: Family) -> Array:
+def hessian_change(moments: Array, first: float, coef: Array, step: Array, family: Family) -> Array:
     """By how much H changes from the line to line + step where x is near Gaussian, in coefficients
     at the centre.
     """
@@ -295,8 +297,8 @@ def bend(moments: Array, first: float, line: Array, step: Array, family: Family)
         found[0, 0] = a
         return np.asarray(found)
 
-    before = at(line)
-    return np.asarray((at(line + step) - before) * first / before[0, 0])
+    before = at(coef)
+    return np.asarray((at(coef + step) - before) * first / before[0, 0])
 
 
 def within(matrix: Array, base: Array) -> Array:

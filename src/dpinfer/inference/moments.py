@@ -31,7 +31,7 @@ from dpinfer.numerics.arrays import Array, Indices
 
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
-LEAST_EVENTS = 8.0
+MIN_EVENTS = 8.0
 """The fewest records of a kind that a statement may rest on."""
 SURE = 3.0
 """Deviations of the noise that make sure of something about the whole fit."""
@@ -139,18 +139,18 @@ class Radius:
     """
 
     factor: float
-    least: float
-    most: float
+    lower: float
+    upper: float
     few: float
 
-    def of(self, d: int, n: float, noise: float, least: float | None = None) -> float:
+    def of(self, d: int, n: float, noise: float, lower: float | None = None) -> float:
         """κ of d columns and n records, where the curvature has noise of this scale."""
         known = self.factor * n / (4 * d * noise * np.sqrt(2 * d))
-        lowest = self.least if least is None else least
-        most = max(self.most, self.few / d)
+        lowest = self.lower if lower is None else lower
+        upper = max(self.upper, self.few / d)
         # beyond, both grow: what is let in, and n over noise
         largest = FARTHEST_SDS**2
-        return float(max(lowest, self.few / d, min(known, np.sqrt(most * known), largest)))
+        return float(max(lowest, self.few / d, min(known, np.sqrt(upper * known), largest)))
 
 
 LOGISTIC_RADIUS = Radius(0.8, 2.0, 16.0, 20.0)
@@ -283,7 +283,7 @@ def undispersed(matrix: Array, scale: float) -> Array:
     return np.asarray((vectors * (values - pushed)[..., None, :]) @ vectors.mT)
 
 
-def deviations(moments: Array) -> Array:
+def column_sds(moments: Array) -> Array:
     """Standard deviation of each column, never below .01; the intercept's is 1."""
     M = moments / moments[0, 0]
     spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
