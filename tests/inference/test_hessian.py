@@ -322,7 +322,7 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
         M,
         fit.moments.matrix,
         data.columns,
-        np.linalg.solve(fit.back, fit.last.line),
+        np.linalg.solve(fit.back, fit.last.coef_u),
         fit.last.family,
         np.zeros(len(data.columns), dtype=bool),
     )

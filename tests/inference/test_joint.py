@@ -206,7 +206,7 @@ def test_the_signal_is_information_over_its_noise():
     law = replace(random_law(4), own=np.zeros(D), hessian_sd=np.full((D, D), 0.3))
     rng = np.random.default_rng(5)
     upper = np.triu(rng.standard_normal((4000, D, D))) * 0.3
-    drawn = law.curvature + upper + np.triu(upper, 1).mT
+    drawn = law.hessian + upper + np.triu(upper, 1).mT
     inverse = np.linalg.inv(law.basis.T @ drawn @ law.basis)
     information = 1 / np.einsum("qi,sij,qj->sq", QUESTIONS, inverse, QUESTIONS)
     assert law.signal(QUESTIONS) == pytest.approx(

@@ -124,7 +124,7 @@ def test_the_rest_takes_back_what_a_step_leaves(logit):
     off = np.abs(found.coef - at_centre(coef, found.centre))[1:] / np.sqrt(np.diag(covariance))[1:]
     assert (off < 0.05).all()
     if logit:
-        without = said(replace(fit, last=replace(fit.last, rest=np.zeros(5))))
+        without = said(replace(fit, last=replace(fit.last, remainder=np.zeros(5))))
         assert (
             np.abs(without.coef - found.coef)[1:3] > 0.4 * np.sqrt(np.diag(covariance))[1:3]
         ).all()
@@ -536,12 +536,12 @@ def test_a_bend_is_half_the_square_of_the_step():
     data = mixed()
     fit = data.fit(0.6 * data.ordinary()[0])
     law = posterior(fit)
-    step = law.estimate - law.line
+    step = law.estimate - law.prior_mean
     assert (np.abs(step) > 0.01).all()
     size = np.array([fit.spread[0], fit.spread[1], fit.spread[2], 1.0, 1.0])
-    assert law.bent == pytest.approx(step**2 * size / 2)
+    assert law.curvature_correction == pytest.approx(step**2 * size / 2)
     plain = mixed(logit=False)
-    assert not posterior(plain.fit(0.6 * plain.ordinary()[0])).bent.any()
+    assert not posterior(plain.fit(0.6 * plain.ordinary()[0])).curvature_correction.any()
 
 
 @pytest.mark.parametrize(("records", "known"), [(10, False), (14, False), (16, True), (200, True)])
