@@ -7,7 +7,7 @@ import pytest
 import statsmodels.api as sm
 
 import dpinfer as dp
-from dpinfer.fit.frame import public_frame
+from dpinfer.fit.column_scaling import public_scaling
 from dpinfer.fit.stepped import FitContext
 from dpinfer.mechanisms.sums import Block, square
 from dpinfer.neighbours import Neighbours
@@ -122,7 +122,7 @@ def test_the_factor_of_few_clusters():
     design = Design.of_bounds(BOUNDS, ("a", "b", "c"))
     for notion, factor in ((Neighbours.REPLACE, 1.0), (Neighbours.REPLACE_UNIT, 50 / 49)):
         scales = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion).scales()
-        found = FitContext(design, notion, scales, public_frame(design)).clustered(
+        found = FitContext(design, notion, scales, public_scaling(design)).clustered(
             np.eye(2), FEW, 50.0
         )
         assert found == pytest.approx(factor * np.eye(2))

@@ -8,7 +8,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.description.intervals import first_cuts
 from dpinfer.errors import PrivacyError
-from dpinfer.fit.frame import Frame, Winsorised, column_histograms
+from dpinfer.fit.column_scaling import ColumnScaling, Winsorised, column_histograms
 from dpinfer.mechanisms.column_sums import (
     Cuts,
     Grouping,
@@ -54,7 +54,7 @@ def mapped(what, notion, error):
 
 
 def winsorised():
-    frame = Frame(np.full(D, 0.1), np.full(D, 0.7), ((3, (1, 2)),))
+    frame = ColumnScaling(np.full(D, 0.1), np.full(D, 0.7), ((3, (1, 2)),))
     change = Winsorised(Rows.of(np.zeros((1, D)), np.ones(1)), frame).change
     return lambda block: second_moment(Neighbours.REPLACE).of_block(change(block))
 

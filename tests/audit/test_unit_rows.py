@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.frame import column_histograms
+from dpinfer.fit.column_scaling import column_histograms
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk

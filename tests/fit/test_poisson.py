@@ -390,7 +390,7 @@ def test_errors_are_those_of_clipped_outcomes(monkeypatch):
     regression of outcomes in the band, with its curvature.
     """
     # the same clip for the pilot step, so that the last step begins near where it ends
-    monkeypatch.setattr(TailLaw, "clip", lambda law, _: 0.5 * law.seen.point(0.2))
+    monkeypatch.setattr(TailLaw, "clip", lambda law, _: 0.5 * law.tail.point(0.2))
     chosen = staticmethod(lambda law, *_: Clip(law.clip(0.0)))
     monkeypatch.setattr(PoissonSteps, "_chosen_clip", chosen)
     rng = np.random.default_rng(4)

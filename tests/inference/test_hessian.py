@@ -10,12 +10,12 @@ from scipy import stats
 from scipy.special import expit
 
 from dpinfer.inference.hessian import (
-    Curvature,
-    Guess,
+    HessianPosterior,
+    HessianPrior,
     _likelihood,
-    bend,
-    curvature,
-    guess,
+    hessian_change,
+    hessian_posterior,
+    hessian_prior,
     released_moments,
     within,
     within_factors,
@@ -41,7 +41,7 @@ def handmade_guess(rng, size=60.0, d=D):
     S = size * root @ root.T / (4 * d)
     nothing = np.zeros(d)
     free = np.zeros(d, dtype=bool)
-    return Guess(nothing, S, nothing, nothing, np.full(d, 0.25), free)
+    return HessianPrior(nothing, S, nothing, nothing, np.full(d, 0.25), free)
 
 
 def quiet_moments(d=D):
@@ -49,7 +49,9 @@ def quiet_moments(d=D):
 
 
 def known(released, noise, S, d=D):
-    return curvature(released, noise, S, np.eye(d), quiet_moments(d), columns_of([False] * (d - 1)))
+    return hessian_posterior(
+        released, noise, S, np.eye(d), quiet_moments(d), columns_of([False] * (d - 1))
+    )
 
 
 def whole(found):
@@ -140,7 +142,7 @@ def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
     """Entries of a symmetric matrix with independent errors, against draws."""
     rng = np.random.default_rng(4)
     left = np.abs(symmetric(1.0, 4, rng)) + 0.2
-    law = Curvature(np.eye(4), np.eye(4), left, np.zeros(4))
+    law = HessianPosterior(np.eye(4), np.eye(4), left, np.zeros(4))
     delta = np.array([1.0, -2.0, 0.5, 3.0])
     upper = np.triu(rng.standard_normal((40_000, 4, 4)))
     errors = (upper + np.triu(upper, 1).mT) * left
@@ -237,7 +239,7 @@ def test_levels_exclude_each_other(logit, noise):
     )
     family = LOGIT if logit else IDENTITY
     free = np.zeros(5, dtype=bool)
-    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
+    S = hessian_prior(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
     assert S.matrix[3, 4] == pytest.approx(-H.first * S.mean[3] * S.mean[4], rel=1e-6)
     assert S.matrix[3, 3] == pytest.approx(H.first * S.mean[3] * (1 - S.mean[3]), rel=1e-6)
     assert S.matrix[0, 1:] == pytest.approx(0, abs=1e-9 * H.first)
@@ -251,7 +253,7 @@ def test_the_guess_of_clean_releases_is_the_curvature():
         H, M, fit = exact_seen(data)
         family = LOGIT if logit else IDENTITY
         free = np.zeros(5, dtype=bool)
-        S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
+        S = hessian_prior(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
         covariance = np.cov(data.x.T, bias=True) * weight * len(data.x)
         covariance[0, 0] = weight * len(data.x)
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])
@@ -267,7 +269,7 @@ def test_a_rare_level_is_believed_to_be_unrelated():
     rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.unsure + 1e-9)
     noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
     usual, scarce = (
-        guess(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))
+        hessian_prior(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))
         for one in (H, rare)
     )
 
@@ -293,7 +295,7 @@ def test_a_bend_is_the_change_of_the_curvature_of_gaussian_rows():
     line, step = np.array([-0.6, 1.5, -1.0]), np.array([0.3, 0.6, 0.4])
     H = exact(line)
     change = exact(line + step) - H
-    assert bend(x.T @ x, H[0, 0], line, step, LOGIT) == pytest.approx(
+    assert hessian_change(x.T @ x, H[0, 0], line, step, LOGIT) == pytest.approx(
         change, abs=0.04 * np.abs(change).max()
     )
 
@@ -317,7 +319,7 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
     M = released_moments(
         fit.moments.released, fit.moments.back.T, data.columns, QUIET, fit.moments.n
     )
-    S = guess(
+    S = hessian_prior(
         H,
         M,
         fit.moments.matrix,
@@ -326,7 +328,7 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
         fit.last.family,
         np.zeros(len(data.columns), dtype=bool),
     )
-    found = curvature(
+    found = hessian_posterior(
         fit.last.hessian,
         QUIET,
         S,

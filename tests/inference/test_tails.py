@@ -242,4 +242,4 @@ def test_no_tail_begins_below_the_least_size():
     """
     tail = counted(np.full(20_000, 1.01), noise=30.0)
     assert TailLaw(tail).start < 1.0
-    assert TailLaw(tail, least=1.0).start >= 1.0
+    assert TailLaw(tail, min_start=1.0).start >= 1.0

@@ -15,7 +15,7 @@ from dpinfer.inference.tails import FEW, Tail, TailLaw
 from dpinfer.inference.winsorising import (
     Costs,
     Histograms,
-    Numbers,
+    NumberLaws,
     _bounds,
     exponential,
     logistic,
@@ -219,7 +219,7 @@ def numbers_of(x, bound, noise=30.0, seed=0):
     x = np.clip(x, -bound, bound)
     mean, sd = x.mean(), x.std()
     laws = histograms_of(x, -bound, bound, noise, seed).tails(mean, sd, len(x))
-    return Numbers(
+    return NumberLaws(
         mean=np.array([1.0, mean]),
         covariance=np.diag([1.0, sd**2]),
         farthest=np.array([0.0, bound + abs(mean)]),

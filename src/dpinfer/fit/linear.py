@@ -88,7 +88,7 @@ _RANGE = 2.0  # of a scaled outcome
 _REACH = 4.0  # times half the released range of outcomes: the largest influence that is told apart
 _KNEE = 0.1  # the share of records that the robust target clips
 _CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
-_DEVIATIONS = 2.5  # of an outcome in half of its released range
+_CLIP_SDS = 2.5  # of an outcome in half of its released range
 _ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -172,7 +172,7 @@ class LinearPlan(StepPlan):
 
 
 @dataclass(frozen=True)
-class Range:
+class OutcomeRange:
     """Where the outcome is, by the histograms."""
 
     low: float
@@ -193,7 +193,7 @@ class Range:
 class FittedLinear(FittedModel):
     """A fit with the range of its outcome, the clip of influences, and κ of its rows."""
 
-    where: Range
+    outcome_range: OutcomeRange
     clip: Clip
     kappa: float
 
@@ -280,29 +280,29 @@ class LinearSteps(Stepped[LinearPlan]):
     def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
         releases = self.releases_by_stage
         crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
-        where = self._range(gate, cached(OutcomesOnly(source)), crude.n)
-        query = moment_and_score(self.neighbours, where.middle, where.half)
+        outcome_range = self._range(gate, cached(OutcomesOnly(source)), crude.n)
+        query = moment_and_score(self.neighbours, outcome_range.middle, outcome_range.half)
         known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
         kappa = of_columns(self._kappa(known.n), len(context.columns))
         rows = self._kappa(known.n)
         # a ridge in columns that are whitened, whatever their bounds are
         white = preconditioner(known.matrix, context.columns, known.n, rows)
-        coef = self._pilot_coef(known, where, white, rows)
+        coef = self._pilot_coef(known, outcome_range, white, rows)
         if self.plan.target == ASKED and releases.of(FIRST_STEP):
-            rows = self._of_rows(known.n, _DEVIATIONS)
-        limits = self._limits_of(known, coef, kappa, rows, where, context)
+            rows = self._of_rows(known.n, _CLIP_SDS)
+        limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
         matrix = self._geometry(known, limits, kappa, rows, context)
         if self.plan.target == ASKED:
-            pilot = self._pilot(matrix, coef, limits, known, where, context)
+            pilot = self._pilot(matrix, coef, limits, known, outcome_range, context)
             for release in releases.of(FIRST_STEP):
-                usual = math.sqrt(known.n / len(coef)) / release.deviation / _DEVIATIONS
-                first = where.half / math.sqrt(rows) * max(1.0, usual)
+                usual = math.sqrt(known.n / len(coef)) / release.deviation / _CLIP_SDS
+                first = outcome_range.half / math.sqrt(rows) * max(1.0, usual)
                 coef = self._pilot_step(gate, release, source, pilot, first)
                 # the limits rest on the coefficients, which are known better now
-                limits = self._limits_of(known, coef, kappa, rows, where, context)
+                limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
                 matrix = self._geometry(known, limits, kappa, rows, context)
         linearization = self._linearization(matrix, coef, limits, context)
-        tail = self._influences(gate, source, linearization, known.n, where, rows)
+        tail = self._influences(gate, source, linearization, known.n, outcome_range, rows)
         if tail is None:
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
@@ -316,11 +316,11 @@ class LinearSteps(Stepped[LinearPlan]):
         fit = ReleasedFit.of(
             last, matrix, known, context.columns, centre_of(known.matrix, context.columns)
         )
-        fit = self._allowing_for(fit, where, clip, rows)
+        fit = self._allowing_for(fit, outcome_range, clip, rows)
         fit, inference = self._concluded(
             self._asked(fit, context), limits, 1.0, linearization.clipped, seed
         )
-        return FittedLinear(linearization, fit, inference, where, clip, rows)
+        return FittedLinear(linearization, fit, inference, outcome_range, clip, rows)
 
     def _kappa(self, n: float) -> float:
         return self._scales().kappa(len(self.design.names), n)
@@ -339,7 +339,7 @@ class LinearSteps(Stepped[LinearPlan]):
         coef: Array,
         kappa: float,
         rows: float,
-        where: Range,
+        outcome_range: OutcomeRange,
         context: FitContext,
     ) -> WinsorLimits:
         """The limits of numbers: a clip of influences is taken for 2.5 sds of a residual."""
@@ -347,11 +347,11 @@ class LinearSteps(Stepped[LinearPlan]):
         scales = self._scales()
         costs = Costs(
             radius2=kappa * d,
-            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / known.n,
+            noise_share=(scales.gradient * _CLIP_SDS) ** 2 * d / known.n,
             hessian_share=scales.hessian * rows * d / known.n,
-            size=where.half / _DEVIATIONS,
+            size=outcome_range.half / _CLIP_SDS,
         )
-        information = known.n / (where.half / _DEVIATIONS) ** 2
+        information = known.n / (outcome_range.half / _CLIP_SDS) ** 2
         return self._limits(known.matrix, coef, information, costs, context, known)
 
     def _pilot(
@@ -360,16 +360,16 @@ class LinearSteps(Stepped[LinearPlan]):
         coef: Array,
         limits: WinsorLimits,
         known: Moments,
-        where: Range,
+        outcome_range: OutcomeRange,
         context: FitContext,
     ) -> Pilot:
         """Where the first step is taken."""
         moments = known.of(np.arange(len(coef)))
-        dispersion = (where.half / _DEVIATIONS) ** 2
+        dispersion = (outcome_range.half / _CLIP_SDS) ** 2
         local_model = LocalModel(moments, coef, matrix, IDENTITY, dispersion=dispersion)
         return Pilot(local_model, self._linearization(matrix, coef, limits, context))
 
-    def _range(self, gate: Gate, source: Source, n: float) -> Range:
+    def _range(self, gate: Gate, source: Source, n: float) -> OutcomeRange:
         """Three histograms, each inside what the last has left."""
         low, high = -_RANGE / 2, _RANGE / 2
         for release in self.releases_by_stage.of(OUTCOME):
@@ -377,19 +377,21 @@ class LinearSteps(Stepped[LinearPlan]):
                 release, source, histogram(inner_edges(low, high), self.neighbours)
             ).value
             low, high = narrowed(counts, low, high, n, release.deviation)
-        return Range(low, high)
+        return OutcomeRange(low, high)
 
-    def _pilot_coef(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
+    def _pilot_coef(
+        self, known: Moments, outcome_range: OutcomeRange, matrix: Array, kappa: float
+    ) -> Array:
         """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
         whitening = matrix * np.sqrt(kappa * len(matrix))
         noise = 2 * known.noise * whitening @ known.back
         moments = whitening @ known.matrix @ whitening.T
         coef = (
-            where.half
+            outcome_range.half
             * whitening.T
             @ least_squares_pilot(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
         )
-        coef[0] += where.middle
+        coef[0] += outcome_range.middle
         return np.asarray(coef)
 
     def _linearization(
@@ -406,7 +408,7 @@ class LinearSteps(Stepped[LinearPlan]):
         source: Source,
         linearization: Linearization,
         n: float,
-        where: Range,
+        outcome_range: OutcomeRange,
         kappa: float,
     ) -> Tail | None:
         """The released tail of influences; None where nobody should be clipped.
@@ -418,7 +420,7 @@ class LinearSteps(Stepped[LinearPlan]):
         if not releases:
             return None
         shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
-        largest = min(_RANGE, _REACH * where.half) * shorter
+        largest = min(_RANGE, _REACH * outcome_range.half) * shorter
         query = influence_histogram(largest, self.neighbours)
         rows = LinearizedRows(source, linearization, self.design.norm2, self.neighbours)
         counts = gate.release(releases[0], rows, query).value
@@ -488,7 +490,7 @@ class LinearSteps(Stepped[LinearPlan]):
         )
 
     def _allowing_for(
-        self, fit: ReleasedFit, where: Range, clip: Clip, kappa: float
+        self, fit: ReleasedFit, outcome_range: OutcomeRange, clip: Clip, kappa: float
     ) -> ReleasedFit:
         """Sizes in units of the outcome; what the clip takes off may all move the level, and any
         direction by a part of it.
@@ -497,7 +499,7 @@ class LinearSteps(Stepped[LinearPlan]):
         bias_bound[0] = math.sqrt(kappa) * clip.excess
         return replace(
             fit,
-            sizes=outcome_sizes(fit.spread, fit.columns.dummy, where.half / _DEVIATIONS),
+            sizes=outcome_sizes(fit.spread, fit.columns.dummy, outcome_range.half / _CLIP_SDS),
             bias_bound=bias_bound,
             bias=self._clip_bias(fit, clip),
         )
@@ -511,7 +513,7 @@ class LinearSteps(Stepped[LinearPlan]):
     def _band(self, line: Array, fitted: FittedLinear) -> Band:
         """The line and the band around it, in the units of the user."""
         outcome = self.design.outcome
-        where = fitted.where
+        outcome_range = fitted.outcome_range
         clip = fitted.clip
         drawn = outcome.half * line
         drawn[0] += outcome.centre
@@ -523,8 +525,8 @@ class LinearSteps(Stepped[LinearPlan]):
             width=size * clip.size,
             excess=size * clip.excess,
             limit=size * clip.limit,
-            low=outcome.centre + outcome.half * where.low,
-            high=outcome.centre + outcome.half * where.high,
+            low=outcome.centre + outcome.half * outcome_range.low,
+            high=outcome.centre + outcome.half * outcome_range.high,
         )
 
     def model(self, n: int | None) -> Model:

@@ -64,7 +64,7 @@ class Ordinary:
         """Nothing."""
         return ""
 
-    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+    def futility(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
         """Nothing: no noise hides a line."""
         return ""
 

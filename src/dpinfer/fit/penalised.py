@@ -336,7 +336,7 @@ class Penalised:
         """That the penalty changes the estimand, where nobody asked for one."""
         return self.because
 
-    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+    def futility(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
         """Nothing: a penalised fit reports every coefficient."""
         return ""
 

@@ -27,7 +27,7 @@ from dpinfer.privacy.release import (
 SMALLEST_PENALTY = 1e-12
 """Below it the floor of Algorithm 2 is lost in rounding."""
 _PAPERS = 1e-3  # the penalty of the paper
-_HIDDEN = 1 / 8  # of L/(t sqrt n), about a quarter of a standard error: the mask of a minimum
+_MASKED = 1 / 8  # of L/(t sqrt n), about a quarter of a standard error: the mask of a minimum
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def default_penalty(
         entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
         cheap = float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
         adjacency = Neighbours.of(Neighbours.REPLACE, units=units)
-        most = _HIDDEN * loss.slope_bound / (t * math.sqrt(n))
+        most = _MASKED * loss.slope_bound / (t * math.sqrt(n))
 
         def hidden(penalty: float) -> bool:
             risk = Risk.penalised(loss, penalty, n, adjacency, records)

@@ -84,7 +84,7 @@ _SHARES = {
     REMAINDER: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-_DEVIATIONS = 4.0  # of an outcome: a clip of influences, before one is chosen
+_CLIP_SDS = 4.0  # of an outcome: a clip of influences, before one is chosen
 _TINY = 1e-300  # the least information of all records, in units of the outcome
 _CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
 
@@ -314,7 +314,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         kappa = self._kappa(n)
         costs = Costs(
             radius2=kappa * d,
-            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / n,
+            noise_share=(scales.gradient * _CLIP_SDS) ** 2 * d / n,
             hessian_share=scales.hessian * kappa * d / n,
             size=LEVEL / 2,
             response=exponential,
@@ -412,7 +412,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             fit,
             bias=self._clip_bias(fit, clip),
             bias_bound=bias_bound,
-            without_events=not sizes.seen,
+            without_events=not sizes.positive,
         )
 
     def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:

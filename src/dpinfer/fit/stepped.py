@@ -24,13 +24,13 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
-from dpinfer.fit.frame import (
-    Frame,
+from dpinfer.fit.column_scaling import ZOOMS as COLUMN_HISTOGRAMS
+from dpinfer.fit.column_scaling import (
+    ColumnScaling,
     Winsorised,
     column_histograms_bound,
-    framed,
-    framed_columns,
+    release_scaling,
+    scaled_columns,
 )
 from dpinfer.fit.noiseless import NoiselessFit, observations_of, units_matrix
 from dpinfer.fit.recipe import Options, Recipe, privacy
@@ -56,7 +56,7 @@ from dpinfer.inference.newton import LocalModel
 from dpinfer.inference.posterior import Inference, ReleasedFit, Step, infer, varies
 from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
-from dpinfer.inference.winsorising import Costs, Numbers, WinsorLimits, winsor_limits
+from dpinfer.inference.winsorising import Costs, NumberLaws, WinsorLimits, winsor_limits
 from dpinfer.mechanisms.histograms import histogram_bound
 from dpinfer.mechanisms.step_sums import (
     Linearization,
@@ -202,7 +202,7 @@ class StepPlan:
     @property
     def parts(self) -> Mapping[str, int]:
         """How many releases a stage has, where it is more than one."""
-        return {SCALES: FRAME_ZOOMS, OUTCOME: OUTCOME_ZOOMS}
+        return {SCALES: COLUMN_HISTOGRAMS, OUTCOME: OUTCOME_ZOOMS}
 
     @property
     def radius(self) -> Radius:
@@ -359,14 +359,16 @@ def spendable(budget: object) -> StepBudget:
 
 
 _PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in health[good]
-_FEWEST = 50.0  # a private number of records is taken to be at least this
+_MIN_N = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
-_HOPELESS = 1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
+_FUTILITY_SDS = (
+    1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
+)
 _FIRST_POWER = 0.5  # of 1/curvature: how the variance of a step grows with it
 _LAST_POWER = 1.0  # ... and that of the last step
 _ADDED = 0.02  # of the sampling variance: what the noise of the curvature may add
 _LEFT = 2.0  # times what the noise of the first score leaves of the way: that of its curvature, too
-_WHOLE = 2.0  # least radius factor of the second release, which should not lose rows
+_MIN_KAPPA_OF_MOMENTS = 2.0  # least radius factor of the second release, which should not lose rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -380,22 +382,22 @@ class FitContext:
     design: Design
     neighbours: Neighbours
     scales: Scales
-    frame: Frame
+    scaling: ColumnScaling
 
     @cached_property
     def columns(self) -> Columns:
         """The columns in the frame."""
-        return self.frame.columns(self.design)
+        return self.scaling.columns(self.design)
 
     @cached_property
     def matrix(self) -> Array:
         """From (1, x~) to (1, x'), the columns in the frame."""
-        return self.frame.matrix(self.design)
+        return self.scaling.matrix(self.design)
 
     @cached_property
     def of_units(self) -> Array:
         """From (1, x) in original units to (1, x')."""
-        return self.frame.of_units(self.design)
+        return self.scaling.of_units(self.design)
 
     @cached_property
     def clippable(self) -> npt.NDArray[np.bool_]:
@@ -405,12 +407,12 @@ class FitContext:
         found = ~self.columns.dummy
         found[0] = False
         found[self.columns.of_splines] = False
-        for j, factors in self.frame.products:
+        for j, factors in self.scaling.products:
             found[[j, *factors]] = False
         found[list(self.design.shared)] = False
         return found
 
-    def numbers(self, moments: Array, known: Moments, radius2: float) -> Numbers:
+    def numbers(self, moments: Array, known: Moments, radius2: float) -> NumberLaws:
         """What is known of the columns; ``moments`` count records by their information.
 
         Numbers all of whose records fit a geometry of squared radius ``radius2`` have no law: nothing
@@ -420,17 +422,17 @@ class FitContext:
         covariance = moments / moments[0, 0] - np.outer(mean, mean)
         variance = np.maximum(np.diag(covariance), SMALLEST)
         np.fill_diagonal(covariance, variance)
-        frame = self.frame
+        scaling = self.scaling
         ends = farthest(moments, self.columns)
         far = self.clippable & (ends**2 > radius2 * variance)
         laws = {}
-        for j, histograms in frame.histograms:
+        for j, histograms in scaling.histograms:
             if far[j]:
-                centre = frame.middle[j] + frame.half[j] * mean[j]
-                unit = frame.half[j] * math.sqrt(variance[j])
+                centre = scaling.middle[j] + scaling.half[j] * mean[j]
+                unit = scaling.half[j] * math.sqrt(variance[j])
                 laws[j] = histograms.tails(centre, unit, known.n)
         unsure = known.noise * (known.back**2).sum(axis=1) / known.n
-        return Numbers(mean, covariance, ends, variance > SIGNAL * unsure, laws)
+        return NumberLaws(mean, covariance, ends, variance > SIGNAL * unsure, laws)
 
     @property
     def known_number(self) -> bool:
@@ -472,17 +474,17 @@ def crude_moments(gate: Gate, release: NoisySum, source: Source, context: FitCon
     is believed.
     """
     released = gate.release(
-        release, Winsorised(source, context.frame), second_moment(context.neighbours)
+        release, Winsorised(source, context.scaling), second_moment(context.neighbours)
     )
     d = source.dim
     norm2 = context.design.norm2
     moments = unsvec(released.value, d) * norm2
     noise = context.scales.crude * norm2
-    n = max(float(moments[0, 0]), _FEWEST)
+    n = max(float(moments[0, 0]), _MIN_N)
     if context.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
     known = posterior(moments, context.columns, n, noise)
-    kappa = context.scales.radius.of(d, n, context.scales.hessian, _WHOLE)
+    kappa = context.scales.radius.of(d, n, context.scales.hessian, _MIN_KAPPA_OF_MOMENTS)
     return Crude(known, n, preconditioner(known, context.columns, n, kappa))
 
 
@@ -541,8 +543,8 @@ def limits_in_units(linearization: Linearization, context: FitContext) -> tuple[
     low = design.middle + design.half * linearization.low[:d]
     high = design.middle + design.half * linearization.high[:d]
     return (
-        np.where(clipped, low, context.frame.low(design)),
-        np.where(clipped, high, context.frame.high(design)),
+        np.where(clipped, low, context.scaling.low(design)),
+        np.where(clipped, high, context.scaling.high(design)),
     )
 
 
@@ -753,7 +755,7 @@ class Stepped(Generic[P]):
 
     @property
     def _numbers(self) -> int:
-        return len(framed_columns(self.design))
+        return len(scaled_columns(self.design))
 
     @property
     def _exposed(self) -> bool:
@@ -771,13 +773,13 @@ class Stepped(Generic[P]):
             return ""
         return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
-    def hopeless(self, n: int, share: float | None = None) -> str:
+    def futility(self, n: int, share: float | None = None) -> str:
         """Why no ``n`` records could give more than one line in ten, by the bound `_clear`; nothing
         where n is private.
 
         ``share`` is a public guess of the share of the outcome's second level, where there is one.
         """
-        if not self.neighbours.counted or self._clear(n, share) >= _HOPELESS:
+        if not self.neighbours.counted or self._clear(n, share) >= _FUTILITY_SDS:
             return ""
         one = "unit" if self.design.unit.many else "record"
         rare = ""
@@ -828,8 +830,10 @@ class Stepped(Generic[P]):
         the same result.
         """
         rows = cached(source)
-        frame = framed(gate, self.releases_by_stage.of(SCALES), rows, self.design, self.neighbours)
-        context = FitContext(self.design, self.neighbours, self._scales(), frame)
+        scaling = release_scaling(
+            gate, self.releases_by_stage.of(SCALES), rows, self.design, self.neighbours
+        )
+        context = FitContext(self.design, self.neighbours, self._scales(), scaling)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         return self._result(gate, source.n, context, self._fitted(gate, rows, context, seed))
 
@@ -896,9 +900,9 @@ class Stepped(Generic[P]):
     @staticmethod
     def _winsorised(limits: WinsorLimits, context: FitContext) -> tuple[Array, Array]:
         """The limits of winsorised columns of (1, x~); -1 and 1 for others."""
-        frame = context.frame
-        low = frame.middle + frame.half * (limits.numbers.mean - limits.distance)
-        high = frame.middle + frame.half * (limits.numbers.mean + limits.distance)
+        scaling = context.scaling
+        low = scaling.middle + scaling.half * (limits.numbers.mean - limits.distance)
+        high = scaling.middle + scaling.half * (limits.numbers.mean + limits.distance)
         return (
             np.where(limits.winsorised, np.clip(low, -1.0, 1.0), -1.0),
             np.where(limits.winsorised, np.clip(high, -1.0, 1.0), 1.0),
@@ -922,14 +926,14 @@ class Stepped(Generic[P]):
         clips, excess = law.excesses
         misfit = limits.misfit(coef, matrix, law)
         d = len(coef)
-        sampling = law.mean_square(np.inf) / (d * law.seen.n)
+        sampling = law.mean_square(np.inf) / (d * law.tail.n)
         other = sampling + (noise * clips) ** 2 + excess**2 / d
         cost = d * np.log(other) + np.log1p(misfit**2 / other).sum(axis=0)
         best = int(np.argmin(np.where(clips < least, np.inf, cost)))
         return Clip(
             size=float(clips[best]),
             excess=float(excess[best]),
-            limit=max(law.seen.limit(clips[best]), float(excess[best])),
+            limit=max(law.tail.limit(clips[best]), float(excess[best])),
             along=matrix / np.linalg.norm(matrix, axis=0) * misfit[:, best],
         )
 

@@ -55,11 +55,11 @@ records, 0 for others.
 @dataclass(frozen=True, eq=False)
 class Local:
     """Functions from ``low`` to ``high`` that are near 0 for most records: ``matrix`` times the
-    columns at ``places``, of which the first is the intercept or a level.  They are ``shares`` if,
+    columns at ``columns``, of which the first is the intercept or a level.  They are ``shares`` if,
     with what was left out, they are at least 0 and add up to the first.
     """
 
-    places: Indices
+    columns: Indices
     matrix: Array
     low: Array
     high: Array
@@ -91,7 +91,7 @@ class Columns:
         """Which are columns of splines."""
         found = np.zeros(len(self), dtype=bool)
         for local in self.local:
-            found[local.places[1:]] = True
+            found[local.columns[1:]] = True
         return found
 
     @property
@@ -236,7 +236,7 @@ def preconditioner(
     gamma[0] = 0.0
     more = np.diag(gamma)
     for local in columns.local:
-        _, *places = local.places
+        _, *places = local.columns
         more[places] = 0.0
         fits = (kappa if rows is None else rows) * len(moments)
         more[np.ix_(places, places)] = _local_gamma(local, moments / n, fits)
@@ -248,8 +248,8 @@ def preconditioner(
 
 def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
     """γ of local functions as a matrix of their columns."""
-    among = mean_moments[np.ix_(local.places, local.places)]
-    mean = local.matrix @ mean_moments[local.places, 0]
+    among = mean_moments[np.ix_(local.columns, local.columns)]
+    mean = local.matrix @ mean_moments[local.columns, 0]
     variance = np.maximum(np.diag(local.matrix @ among @ local.matrix.T) - mean**2, 0.0)
     reach = np.maximum(local.high - mean, mean - local.low)
     gamma = np.maximum(0.0, reach**2 / radius2 - variance)
@@ -257,7 +257,7 @@ def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
     return np.asarray(back * gamma @ back.T)
 
 
-def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:
+def shrink(noisy: Array, target: Array, scale: float, min_part: float) -> tuple[Array, float]:
     """A matrix with symmetric noise of known scale, moved towards a guess by as much as the noise
     explains.
 
@@ -267,7 +267,7 @@ def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Arr
     gap = noisy - target
     explained = scale**2 * d * (d + 1) / 2
     size = max(float((gap**2).sum()), explained, np.finfo(float).tiny)
-    part = max(least, 1 - explained / size)
+    part = max(min_part, 1 - explained / size)
     return target + part * gap, scale * np.sqrt(part)
 
 

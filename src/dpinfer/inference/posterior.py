@@ -238,11 +238,11 @@ def _doubt_of_splines(fit: ReleasedFit) -> Array:
         if not local.shares:
             continue
         counted = np.zeros((len(found), len(local.matrix) + 1))
-        counted[local.places, 1:] = local.matrix.T
-        counted[local.places[0], 0] = 1.0
+        counted[local.columns, 1:] = local.matrix.T
+        counted[local.columns[0], 0] = 1.0
         counted[:, 0] -= counted[:, 1:].sum(axis=1)
         if _doubt(fit, counted).max() > 1 / SURE:
-            found[local.places[1:]] = NO_EVENTS
+            found[local.columns[1:]] = NO_EVENTS
     return found
 
 
