@@ -65,7 +65,7 @@ def test_without_noise_the_release_is_believed():
     H = handmade_guess(rng).matrix
     found = known(H, 1e-6, S)
     assert whole(found) == pytest.approx(H, abs=1e-6)
-    assert found.left.max() < 2e-6
+    assert found.entry_sd.max() < 2e-6
 
 
 def test_with_endless_noise_the_guess_is_believed():
@@ -74,7 +74,7 @@ def test_with_endless_noise_the_guess_is_believed():
     S = handmade_guess(rng)
     found = known(S.matrix + symmetric(1e6, D, rng), 1e6, S)
     assert whole(found) == pytest.approx(S.matrix, abs=0.1 * np.diag(S.matrix).max())
-    assert (found.left < 0.7 * np.diag(S.matrix).max()).all()
+    assert (found.entry_sd < 0.7 * np.diag(S.matrix).max()).all()
 
 
 def test_in_between_it_is_between():
@@ -85,7 +85,7 @@ def test_in_between_it_is_between():
         found = known(H, noise, S)
         part = np.linalg.norm(whole(found) - S.matrix) / np.linalg.norm(H - S.matrix)
         assert 0 < part < 1
-    assert (found.left <= noise).all()
+    assert (found.entry_sd <= noise).all()
 
 
 def errors(part, noise, rng):
@@ -97,7 +97,7 @@ def errors(part, noise, rng):
     H = S.matrix + root @ symmetric(1.0, D, rng) @ root.T
     found = known(H + symmetric(noise, D, rng), noise, S)
     off = found.basis.T @ H @ found.basis - found.matrix
-    return (off / found.left)[np.triu_indices(D)]
+    return (off / found.entry_sd)[np.triu_indices(D)]
 
 
 @pytest.mark.parametrize("part", [0.02, 0.05, 0.15])
@@ -191,10 +191,10 @@ def test_the_deviations_of_what_is_seen_are_those_of_draws():
     ]
     first = np.array([one.first for one in drawn])
     total = np.array([one.mean * one.first for one in drawn])
-    assert first.std() == pytest.approx(drawn[0].loose, rel=0.1)
-    assert total.std(axis=0)[1:] == pytest.approx(drawn[0].unsure[1:], rel=0.1)
+    assert first.std() == pytest.approx(drawn[0].first_sd, rel=0.1)
+    assert total.std(axis=0)[1:] == pytest.approx(drawn[0].sum_sd[1:], rel=0.1)
     entries = np.array([one.raw[1, 2] for one in drawn])
-    assert entries.std() == pytest.approx(drawn[0].noise[1, 2], rel=0.15)
+    assert entries.std() == pytest.approx(drawn[0].entry_sd[1, 2], rel=0.15)
 
 
 def test_records_that_count_fully_add_up_to_their_number():
@@ -207,7 +207,7 @@ def test_records_that_count_fully_add_up_to_their_number():
         fit.last.hessian + 500 * np.outer(back[:, 0], back[:, 0]), back, data.columns, 1e4, n
     )
     assert noisy.first == pytest.approx(0.985 * n, rel=0.01)
-    assert noisy.loose <= 0.015 * n
+    assert noisy.first_sd <= 0.015 * n
     assert released_moments(fit.last.hessian, back, data.columns, 1e-6, n).first == pytest.approx(n)
 
 
@@ -264,9 +264,9 @@ def test_a_rare_level_is_believed_to_be_unrelated():
     data = mixed()
     _, M, fit = exact_seen(data)
     rng = np.random.default_rng(7)
-    loud = replace(M, noise=np.full((5, 5), 0.5) * np.sqrt(np.outer(M.variance, M.variance)))
+    loud = replace(M, entry_sd=np.full((5, 5), 0.5) * np.sqrt(np.outer(M.variance, M.variance)))
     H = exact_seen(data)[0]
-    rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.unsure + 1e-9)
+    rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.sum_sd + 1e-9)
     noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
     usual, scarce = (
         hessian_prior(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))

@@ -184,7 +184,7 @@ def test_weak_by_its_error():
 
 
 def twins(correlation):
-    H = joint().curvature.copy()
+    H = joint().hessian.copy()
     H[1, 2] = H[2, 1] = correlation * np.sqrt(H[1, 1] * H[2, 2])
     return joint(hessian=H, covariance=1.5 * np.linalg.inv(H), sampling=np.linalg.inv(H))
 

@@ -89,9 +89,9 @@ def test_the_pseudo_variance_is_the_reach_over_the_radius():
 
 
 def test_the_radius_stays_in_its_limits():
-    radius = Radius(factor=1.0, min_start=2.0, most=16.0, few=20.0)
+    radius = Radius(factor=1.0, lower=2.0, upper=16.0, few=20.0)
     assert radius.of(20, 1.0, 10.0) == 2
-    assert radius.of(20, 1.0, 10.0, min_start=3.0) == 3
+    assert radius.of(20, 1.0, 10.0, lower=3.0) == 3
     assert radius.of(4, 1.0, 10.0) == 5  # 20/d
     between = radius.of(10, 30_000, 25.0)
     assert 2 < between < 16
@@ -103,7 +103,7 @@ def test_a_well_known_curvature_lets_in_more_and_is_known_better_still():
     """Beyond the most that is usual κ grows as the root of n over the noise, up to eight sds: more is
     let in, and the noise of the curvature, times κ, still falls.
     """
-    radius = Radius(factor=1.0, min_start=2.0, most=16.0, few=20.0)
+    radius = Radius(factor=1.0, lower=2.0, upper=16.0, few=20.0)
     for d, usual in ((4, 16.0), (1, 20.0)):  # 20/d is more than the most
         known = [n / (4 * d * 10.0 * np.sqrt(2 * d)) for n in (1e4, 1.05e4, 1e10)]
         found = [radius.of(d, n, 10.0) for n in (1e4, 1.05e4, 1e10)]

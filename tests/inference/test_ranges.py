@@ -123,8 +123,8 @@ def test_whatever_was_released_makes_a_range_or_none(some, zoom, seed):
 
 
 def test_friendly_numbers():
-    def ends(low, high, whole=False):
-        return friendly(Range(low, high, 1.0), is_integer=whole)
+    def ends(low, high, is_integer=False):
+        return friendly(Range(low, high, 1.0), is_integer=is_integer)
 
     assert ends(17.3, 98.2) == (16.0, 100.0)
     assert ends(0.0, 4.63) == (0.0, 4.7)

@@ -528,5 +528,5 @@ def test_the_misfit_is_what_a_clip_takes_off_records_far_out():
         truth = np.maximum(far - clip, 0).mean()
         assert np.interp(clip, clips, misfit) == pytest.approx(truth, rel=0.5)
     # no more records can have large influences than the released counts let be
-    none = replace(law.seen, counts=np.append(np.zeros(12), 2e5), noise=1e-3)
+    none = replace(law.tail, counts=np.append(np.zeros(12), 2e5), noise=1e-3)
     assert found.misfit(np.array([0.0, slope]), np.eye(2), TailLaw(none)).max() < 1e-3
