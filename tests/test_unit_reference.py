@@ -8,7 +8,7 @@ import statsmodels.api as sm
 
 import dpinfer as dp
 from dpinfer.fit.column_scaling import public_scaling
-from dpinfer.fit.stepped import FitContext
+from dpinfer.fit.context import FitContext
 from dpinfer.mechanisms.sums import Block, square
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows

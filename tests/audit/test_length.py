@@ -17,7 +17,7 @@ from dpinfer.description.describing import describing
 from dpinfer.fit.bounds import learning
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.fit.recipe import Subject, entry
-from dpinfer.fit.stepped import CRUDE, ESTIMATE
+from dpinfer.fit.step_plan import CRUDE, ESTIMATE
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.summation_error import PLACES
 from dpinfer.mechanisms.sums import (

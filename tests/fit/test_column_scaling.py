@@ -7,7 +7,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.fit.column_scaling import Winsorised, public_scaling, release_scaling, scaled_columns
-from dpinfer.fit.stepped import SCALES
+from dpinfer.fit.step_plan import SCALES
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.splines import b_splines, natural_splines
 from dpinfer.rows.source import Rows

@@ -6,7 +6,7 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
 import dpinfer as dp
-from dpinfer.fit.stepped import ESTIMATE, FIRST, SCALES
+from dpinfer.fit.step_plan import ESTIMATE, FIRST, SCALES
 from dpinfer.privacy import accountant
 from dpinfer.schema.design import Design
 

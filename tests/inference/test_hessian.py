@@ -266,7 +266,7 @@ def test_a_rare_level_is_believed_to_be_unrelated():
     rng = np.random.default_rng(7)
     loud = replace(M, entry_sd=np.full((5, 5), 0.5) * np.sqrt(np.outer(M.variance, M.variance)))
     H = exact_seen(data)[0]
-    rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.sum_sd + 1e-9)
+    rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), sum_sd=H.sum_sd + 1e-9)
     noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
     usual, scarce = (
         hessian_prior(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))

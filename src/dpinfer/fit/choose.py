@@ -11,7 +11,8 @@ from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
-from dpinfer.fit.stepped import ASKED, FORMER, Stepped
+from dpinfer.fit.step_plan import ASKED, FORMER
+from dpinfer.fit.stepped import Stepped
 from dpinfer.mechanisms.losses import Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.entries import Book

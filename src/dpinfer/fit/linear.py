@@ -12,10 +12,12 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.fit import noiseless
+from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.ordinary import Ordinary
+from dpinfer.fit.publishing import in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.step_plan import (
     ASKED,
     CRUDE,
     ESTIMATE,
@@ -26,15 +28,14 @@ from dpinfer.fit.stepped import (
     ROBUST,
     SCALES,
     TYPICAL,
-    FitContext,
+    StepPlan,
+)
+from dpinfer.fit.stepped import (
     FittedModel,
     LinearizedRows,
     Pilot,
     Stepped,
-    StepPlan,
     crude_moments,
-    in_the_geometry,
-    ordinary_words,
     refined_moments,
 )
 from dpinfer.inference.joint import SIGNAL

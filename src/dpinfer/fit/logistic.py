@@ -9,10 +9,12 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
+from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.ordinary import Ordinary
+from dpinfer.fit.publishing import in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.step_plan import (
     ASKED,
     CLIP,
     CRUDE,
@@ -23,21 +25,14 @@ from dpinfer.fit.stepped import (
     REMAINDER,
     SCALES,
     TYPICAL,
-    FitContext,
-    FittedModel,
-    Pilot,
     StepBudget,
-    Stepped,
     StepPlan,
     adjacency,
-    crude_moments,
-    in_the_geometry,
-    ordinary_words,
-    refined_moments,
     require_alone,
     spendable,
     target_of,
 )
+from dpinfer.fit.stepped import FittedModel, Pilot, Stepped, crude_moments, refined_moments
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
     FARTHEST_SDS,

@@ -34,7 +34,7 @@ from dpinfer.fit.penalised_plan import (
     hessian_noise,
 )
 from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
-from dpinfer.fit.stepped import StepPlan
+from dpinfer.fit.step_plan import StepPlan
 from dpinfer.inference.error_laws import ErrorLaw, sandwich, total_covariance
 from dpinfer.mechanisms.losses import (
     Huber,

@@ -11,12 +11,8 @@ particular to logistic regression and to least squares stands in their own modul
 """
 
 import math
-import re
 import secrets
-import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -24,28 +20,38 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from dpinfer.errors import BudgetError, InputError
-from dpinfer.fit.column_scaling import ZOOMS as COLUMN_HISTOGRAMS
 from dpinfer.fit.column_scaling import (
-    ColumnScaling,
     Winsorised,
-    column_histograms_bound,
     release_scaling,
     scaled_columns,
 )
+from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit, observations_of, units_matrix
+from dpinfer.fit.publishing import alternatives, contrasts_of, in_units, published, statuses
 from dpinfer.fit.recipe import Options, Recipe, privacy
-from dpinfer.inference.joint import FEW, REFERENCE, SIGNAL, TAIL, TOGETHER
+from dpinfer.fit.step_plan import (
+    ASKED,
+    CLIP,
+    ESTIMATE,
+    FIRST_STEP,
+    FORMER,
+    REMAINDER,
+    SCALES,
+    STRICT,
+    Releases,
+    StepPlan,
+    adjacency,
+    require_alone,
+    spendable,
+    target_of,
+)
 from dpinfer.inference.moments import (
     FARTHEST_SDS,
     MIN_EVENTS,
-    SMALLEST,
     SURE,
-    Columns,
     Crude,
     Moments,
-    Radius,
     Scales,
-    farthest,
     posterior,
     preconditioner,
     raised,
@@ -56,309 +62,34 @@ from dpinfer.inference.newton import LocalModel
 from dpinfer.inference.posterior import Inference, ReleasedFit, Step, infer, varies
 from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
-from dpinfer.inference.winsorising import Costs, NumberLaws, WinsorLimits, winsor_limits
-from dpinfer.mechanisms.histograms import histogram_bound
+from dpinfer.inference.winsorising import Costs, WinsorLimits, winsor_limits
 from dpinfer.mechanisms.step_sums import (
     Linearization,
-    Stack,
-    remainder_bound,
     remainder_sum,
     step_sums,
 )
-from dpinfer.mechanisms.summation_error import moment_error
 from dpinfer.mechanisms.sums import (
-    DEFAULT_MAX_RECORDS,
     Block,
     BoundedSum,
     Change,
-    exposure_bound,
-    in_floats,
-    moment_and_score_bound,
     second_moment,
-    second_moment_bound,
 )
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved, unsvec
-from dpinfer.numerics.bins import OUTCOME_ZOOMS
 from dpinfer.numerics.links import Family
-from dpinfer.privacy.accountant import largest_factor
-from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
+from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum, Release
 from dpinfer.result.coefficient_table import REMEDIES
-from dpinfer.result.estimates import Alternatives
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import (
-    NO_EVENTS_AT_ALL,
-    OPEN,
-    OPEN_FEW,
-    OPEN_LEVEL,
-    OPEN_RARE_REFERENCE,
-    OPEN_REFERENCE,
-    OPEN_TAIL,
-    OPEN_TOGETHER,
-    OTHER_REFERENCE,
-    REPORTED,
-    UNIDENTIFIED,
-    Geometry,
     Model,
     Words,
 )
-from dpinfer.rows.encoded import Changed, Mapped, cached
+from dpinfer.rows.encoded import Changed, cached
 from dpinfer.rows.source import Rows, Source
-from dpinfer.schema.design import CountScale, Design
+from dpinfer.schema.design import Design
 
-ASKED = "asked"
-ROBUST = "robust"
-CLIP = "clip"
-STRICT = "strict"
-FAR_VALUES = (CLIP, STRICT)
-"""What is reported of a number that was winsorised: its coefficient, or only an alternative."""
-EARLIER = {"weighted": ASKED, "mean": ASKED}
-"""Targets by their earlier names."""
-GONE = "unweighted"
-"""A target that is refused with a sentence."""
-FORMER = (*EARLIER, GONE)
-# The stages of a fit, in order; each is one release or a few.
-SCALES = "scales"
-CRUDE = "crude moments"
-OUTCOME = "outcome range"
-SIZES = "outcome sizes"
-EXPOSURE = "exposure"
-MOMENTS = "moments"
-FIRST = "first steps"
-INFLUENCE = "influence"
-FIRST_STEP = "first step"
-ESTIMATE = "estimate"
-REMAINDER = "rest"
-StepBudget = ZCDP | ApproxDP | NoPrivacy
-"""What a stepped fit may be told to cost; without privacy the releases have no noise."""
-# a stage by its name, how far one record moves its sums, and how many releases it has
-_Stage = tuple[str, float, int]
-TYPICAL = 1 / 20
-"""The share of records with a typical level."""
-
-
-@dataclass(frozen=True)
-class Releases:
-    """The releases of a fit, by their stage, in the order in which they are carried out."""
-
-    stages: tuple[tuple[str, tuple[NoisySum, ...]], ...]
-
-    def of(self, stage: str) -> tuple[NoisySum, ...]:
-        """Those of one stage; none where the fit has no such stage."""
-        return dict(self.stages).get(stage, ())
-
-    @property
-    def all(self) -> tuple[NoisySum, ...]:
-        """All of them."""
-        return tuple(release for _, releases in self.stages for release in releases)
-
-
-def _releases(stages: Sequence[_Stage], shares: Sequence[ZCDP | NoPrivacy]) -> Releases:
-    pairs = zip(stages, shares, strict=True)
-    return Releases(tuple((stage[0], _released(stage, share)) for stage, share in pairs))
-
-
-def _released(stage: _Stage, share: ZCDP | NoPrivacy) -> tuple[NoisySum, ...]:
-    """The releases of a stage, which share alike."""
-    name, bound, parts = stage
-    if parts == 1:
-        return (NoisySum(name, share, bound),)
-    part = ZCDP(share.rho / parts) if isinstance(share, ZCDP) else share
-    return tuple(NoisySum(f"{name}, {k + 1} of {parts}", part, bound) for k in range(parts))
-
-
-@lru_cache(maxsize=256)
-def _planned(budget: StepBudget, stages: tuple[_Stage, ...], shares: tuple[float, ...]) -> Releases:
-    """All releases are sums plus Gaussian noise, so that their costs add up exactly."""
-    if isinstance(budget, NoPrivacy):
-        return _releases(stages, budget.split(*shares))
-    rho = budget.zcdp().rho
-    factor = 1.0
-    if isinstance(budget, ApproxDP):
-        factor = largest_factor(
-            budget, lambda f: _releases(stages, ZCDP(f * rho).split(*shares)).all
-        )
-    return _releases(stages, ZCDP(factor * rho).split(*shares))
-
-
-@dataclass(frozen=True)
-class StepPlan:
-    """What the plans of stepped fits have in common; use `GeometryPlan` or `LinearPlan`."""
-
-    budget: StepBudget
-    target: str = ASKED
-    neighbours: str = Neighbours.REPLACE
-    shares: tuple[float, ...] = ()
-    draws: int = 10_000
-    far_values: str = CLIP
-
-    @property
-    def default_shares(self) -> Mapping[str, float]:
-        """The stages of the fit with their usual shares."""
-        raise NotImplementedError
-
-    @property
-    def parts(self) -> Mapping[str, int]:
-        """How many releases a stage has, where it is more than one."""
-        return {SCALES: COLUMN_HISTOGRAMS, OUTCOME: OUTCOME_ZOOMS}
-
-    @property
-    def radius(self) -> Radius:
-        """The limits of the radius factor."""
-        raise NotImplementedError
-
-    @property
-    def stack(self) -> Stack:
-        """The weights of the matrices beside the score."""
-        raise NotImplementedError
-
-    def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
-        thumb.
-        """
-        raise NotImplementedError
-
-    def _check(self, targets: Sequence[str]) -> None:
-        spendable(self.budget)
-        if self.far_values not in FAR_VALUES:
-            raise InputError(
-                f"far_values must be {' or '.join(map(repr, FAR_VALUES))}, not {self.far_values!r}"
-            )
-        object.__setattr__(self, "target", target_of(self.target, targets))
-        object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
-        if not isinstance(self.shares, tuple | list) or len(self.shares) not in (
-            0,
-            len(self.default_shares),
-        ):
-            raise BudgetError(
-                f"such a plan has {len(self.default_shares)} shares ({', '.join(self.default_shares)}): give as "
-                "many numbers, or none"
-            )
-        object.__setattr__(
-            self, "shares", tuple(self.shares) or tuple(self.default_shares.values())
-        )
-        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
-            raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
-        self.budget.split(*self.shares)  # refuses shares that are not positive
-
-    def bounds(self, numbers: int) -> Mapping[str, float]:
-        """How far one record moves the sums of each stage; ``numbers`` is that of the columns whose
-        range is released.
-        """
-        adjacency = Neighbours(self.neighbours)
-        return {
-            SCALES: column_histograms_bound(numbers, adjacency),
-            CRUDE: second_moment_bound(adjacency),
-            OUTCOME: histogram_bound(adjacency),
-            SIZES: histogram_bound(adjacency),
-            EXPOSURE: exposure_bound(),
-            MOMENTS: moment_and_score_bound(adjacency),
-            INFLUENCE: histogram_bound(adjacency),
-            FIRST: self.stack.bound,
-            FIRST_STEP: self.stack.bound,
-            ESTIMATE: self.stack.bound,
-            REMAINDER: remainder_bound(adjacency),
-        }
-
-    def releases(
-        self, *, numbers: int = 1, exposed: bool = False, records: int = DEFAULT_MAX_RECORDS
-    ) -> Releases:
-        """The releases, in order; where no column has its range released (``numbers`` is 0) there
-        are no scales, where no record is ``exposed`` there is no exposure, and the other stages get
-        their share.  ``records`` is how many rows there are at most.
-
-        Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
-        add up exactly: an (ε, δ) budget is spent to the last digit.
-        """
-        bounds = self.bounds(numbers)
-        shares = dict(zip(self.default_shares, self.shares, strict=True))
-        if not numbers:
-            del shares[SCALES]
-        if not exposed:
-            shares.pop(EXPOSURE, None)
-        stages = tuple(
-            (name, in_floats(bounds[name], records), self.parts.get(name, 1)) for name in shares
-        )
-        return _planned(self.budget, stages, tuple(shares.values()))
-
-    @property
-    def cost(self) -> ZCDP | NoPrivacy:
-        """What the releases cost together."""
-        cost = compose(release.share for release in self.releases().all)
-        assert not isinstance(cost, PureDP)
-        return cost
-
-    @property
-    def promise(self) -> Budget:
-        """The cost, in the terms it was asked for."""
-        return self.budget if isinstance(self.budget, ApproxDP) else self.cost
-
-    def scales(
-        self,
-        *,
-        numbers: int = 1,
-        stage: str = ESTIMATE,
-        exposed: bool = False,
-        records: int = DEFAULT_MAX_RECORDS,
-    ) -> Scales:
-        """The noise of every release, from public facts; ``stage`` is which of the steps towards
-        the estimate.
-        """
-        return _scales(self, numbers, stage, exposed, records)
-
-
-@lru_cache(maxsize=256)
-def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: int) -> Scales:
-    releases = plan.releases(numbers=numbers, exposed=exposed, records=records)
-    score = releases.of(stage)[0].deviation
-    return Scales(
-        crude=releases.of(CRUDE)[0].deviation,
-        moments=releases.of(MOMENTS)[0].deviation,
-        gradient=score,
-        hessian=score / math.sqrt(plan.stack.hessian),
-        score_cov=score / math.sqrt(plan.stack.score_cov),
-        radius=plan.radius,
-    )
-
-
-def target_of(target: object, targets: Sequence[str]) -> str:
-    """A target by its present name; one by an earlier name is told of."""
-    if target in targets:
-        return str(target)
-    if target in EARLIER:
-        warnings.warn(
-            f"the target {target!r} is now called {EARLIER[str(target)]!r}: what is asked for by the formula",
-            FutureWarning,
-            stacklevel=4,
-        )
-        return EARLIER[str(target)]
-    if target == GONE:
-        raise InputError(
-            "the target 'unweighted' is gone: 'asked' answers the same question, the ordinary coefficients of all "
-            "columns, with far shorter intervals; leave target= out"
-        )
-    raise InputError(f"the target must be {' or '.join(map(repr, targets))}, not {target!r}")
-
-
-def spendable(budget: object) -> StepBudget:
-    """A budget that can pay for Gaussian noise, or none; else an error with the remedy."""
-    if isinstance(budget, PureDP):
-        raise BudgetError(
-            "a fit without a penalty needs Gaussian noise, which gives no pure privacy: give a delta beside epsilon, "
-            "as dp.ApproxDP(epsilon, delta), or rho, as dp.ZCDP(rho); with this budget ask for the target 'penalised' "
-            "of logistic regression, or for dp.HuberRegression instead of least squares"
-        )
-    if not isinstance(budget, StepBudget):
-        raise BudgetError(
-            "a fit without a penalty needs budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or dp.NoPrivacy() for "
-            "the same regression without noise"
-        )
-    return budget
-
-
-_PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in health[good]
 _MIN_N = 50.0  # a private number of records is taken to be at least this
 _AMPLE = 2.0  # times what it takes to be printed: columns share what they say
 _FUTILITY_SDS = (
@@ -369,87 +100,6 @@ _LAST_POWER = 1.0  # ... and that of the last step
 _ADDED = 0.02  # of the sampling variance: what the noise of the curvature may add
 _LEFT = 2.0  # times what the noise of the first score leaves of the way: that of its curvature, too
 _MIN_KAPPA_OF_MOMENTS = 2.0  # least radius factor of the second release, which should not lose rows
-
-
-@dataclass(frozen=True, eq=False)
-class FitContext:
-    """What a fit rests on: the encoding, the notion of neighbours, the noise of the releases, and
-    the frame.
-
-    ``columns`` are those in the frame, and ``matrix`` leads there from (1, x~).
-    """
-
-    design: Design
-    neighbours: Neighbours
-    scales: Scales
-    scaling: ColumnScaling
-
-    @cached_property
-    def columns(self) -> Columns:
-        """The columns in the frame."""
-        return self.scaling.columns(self.design)
-
-    @cached_property
-    def matrix(self) -> Array:
-        """From (1, x~) to (1, x'), the columns in the frame."""
-        return self.scaling.matrix(self.design)
-
-    @cached_property
-    def of_units(self) -> Array:
-        """From (1, x) in original units to (1, x')."""
-        return self.scaling.of_units(self.design)
-
-    @cached_property
-    def clippable(self) -> npt.NDArray[np.bool_]:
-        """Numbers that may be clipped to their range: not those that a power or a product is made
-        of.
-        """
-        found = ~self.columns.dummy
-        found[0] = False
-        found[self.columns.of_splines] = False
-        for j, factors in self.scaling.products:
-            found[[j, *factors]] = False
-        found[list(self.design.shared)] = False
-        return found
-
-    def numbers(self, moments: Array, known: Moments, radius2: float) -> NumberLaws:
-        """What is known of the columns; ``moments`` count records by their information.
-
-        Numbers all of whose records fit a geometry of squared radius ``radius2`` have no law: nothing
-        about them is to be chosen.
-        """
-        mean = moments[0] / moments[0, 0]
-        covariance = moments / moments[0, 0] - np.outer(mean, mean)
-        variance = np.maximum(np.diag(covariance), SMALLEST)
-        np.fill_diagonal(covariance, variance)
-        scaling = self.scaling
-        ends = farthest(moments, self.columns)
-        far = self.clippable & (ends**2 > radius2 * variance)
-        laws = {}
-        for j, histograms in scaling.histograms:
-            if far[j]:
-                centre = scaling.middle[j] + scaling.half[j] * mean[j]
-                unit = scaling.half[j] * math.sqrt(variance[j])
-                laws[j] = histograms.tails(centre, unit, known.n)
-        unsure = known.noise * (known.back**2).sum(axis=1) / known.n
-        return NumberLaws(mean, covariance, ends, variance > SIGNAL * unsure, laws)
-
-    @property
-    def known_number(self) -> bool:
-        """Whether the records add up to a public number: it is not private, and each counts fully."""
-        return self.neighbours.counted and self.design.unit.equal_weights
-
-    def clustered(self, score_cov: Array, source: Source, released: float) -> Array:
-        """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one
-        ``released``.
-        """
-        n = source.n if self.neighbours.counted else released
-        return score_cov * (n / max(n - 1, 1.0)) if self.neighbours.units else score_cov
-
-    def mapped(self, source: Source, matrix: Array) -> Source:
-        """The rows u = matrix (1, x~), for their moments."""
-        whole = matrix * np.sqrt(self.design.norm2)
-        return Mapped(source, whole, self.neighbours, moment_error(whole))
 
 
 def overloaded(strength: float, design: Design, n: int) -> str:
@@ -503,142 +153,6 @@ def refined_moments(
     return refined(
         unsvec(released[:-d], d), released[-d:], context.scales.moments, crude, context.columns
     )
-
-
-def published(
-    linearization: Linearization, inference: Inference, context: FitContext, n: float
-) -> Geometry:
-    """The geometry in original units; ``line`` is about rows (1, x~)."""
-    design = context.design
-    d = len(design.names)
-    to_box = np.diag(1 / design.half)
-    to_box[1:, 0] = -(design.middle / design.half)[1:]
-    slopes = context.of_units[1:, 1:]
-    dummy = context.columns.dummy
-    low, high = limits_in_units(linearization, context)
-    matrix = linearization.matrix[:, :d] @ to_box
-    coef = linearization.coef[:d] @ to_box
-    if linearization.family.counts:  # from outcomes over their bound to their own units
-        matrix = matrix / math.sqrt(design.outcome.half)
-        coef[0] += design.shift[0]
-    return Geometry(
-        columns=design.names,
-        family=linearization.family.name,
-        preconditioner=matrix,
-        line=coef,
-        most=linearization.max_influence,
-        centre=solved(slopes, inference.centre[1:] - context.of_units[1:, 0]),
-        records=n,
-        low=np.where(dummy, 0.0, low)[1:],
-        high=np.where(dummy, 1.0, high)[1:],
-        clipped=tuple(design.names[j] for j in np.flatnonzero(linearization.clipped[:d])),
-    )
-
-
-def limits_in_units(linearization: Linearization, context: FitContext) -> tuple[Array, Array]:
-    """The limits of winsorised columns, and the released range of others, in original units."""
-    design = context.design
-    d = len(design.names)
-    clipped = linearization.clipped[:d]
-    low = design.middle + design.half * linearization.low[:d]
-    high = design.middle + design.half * linearization.high[:d]
-    return (
-        np.where(clipped, low, context.scaling.low(design)),
-        np.where(clipped, high, context.scaling.high(design)),
-    )
-
-
-def contrasts_of(context: FitContext) -> Array:
-    """For every coefficient of the formula, the combination of those of the columns in the frame
-    that it is.
-    """
-    contrasts = context.of_units.T.copy()
-    contrasts[0] = 0.0
-    contrasts[0, 0] = 1.0  # the intercept is at the centre, whatever the columns are measured by
-    return np.asarray(context.design.outcome.slope * contrasts)
-
-
-def statuses(
-    inference: Inference, linearization: Linearization, context: FitContext
-) -> tuple[str, ...]:
-    """Of each coefficient that it is printed, or why it is open."""
-    if not inference.identified:
-        unidentified = (
-            NO_EVENTS_AT_ALL if isinstance(context.design.outcome, CountScale) else UNIDENTIFIED
-        )
-        return (unidentified,) * len(context.design.names)
-    return tuple(
-        _status(j, inference, linearization, context) for j in range(len(context.design.names))
-    )
-
-
-def _status(j: int, inference: Inference, linearization: Linearization, context: FitContext) -> str:
-    if inference.reported[j]:
-        return REPORTED
-    if j == 0:
-        return OPEN_LEVEL
-    why = inference.answers.why[j]
-    if why == TAIL and (j, -1) in inference.alternative_columns:
-        low, high = limits_in_units(linearization, context)
-        return OPEN_TAIL.format(low=low[j], high=high[j])
-    if why == REFERENCE:
-        return OPEN_REFERENCE + _other_reference(j, inference, context)
-    if why == TOGETHER:
-        return _status_together(j, inference, context)
-    return OPEN_FEW if why == FEW else OPEN
-
-
-def _status_together(j: int, inference: Inference, context: FitContext) -> str:
-    nearest = inference.joint.nearest(j)
-    # two levels of one factor look alike where nothing is left to compare them with
-    if context.columns.dummy[j] and context.columns.group[j] == context.columns.group[nearest]:
-        return OPEN_RARE_REFERENCE + _other_reference(j, inference, context)
-    return OPEN_TOGETHER.format(other=context.design.names[nearest])
-
-
-def _other_reference(j: int, inference: Inference, context: FitContext) -> str:
-    """Which level to take instead: the one that the released curvature knows most of."""
-    levels = np.flatnonzero(
-        context.columns.dummy & (context.columns.group == context.columns.group[j])
-    )
-    own = inference.joint.basis[:, levels]
-    most = levels[np.argmax(np.einsum("ik,ij,jk->k", own, inference.joint.hessian, own))]
-    plain = _PLAIN_LEVEL.fullmatch(context.design.names[most])
-    if plain is None or len(levels) < 2:
-        return "; another reference would help"
-    return OTHER_REFERENCE.format(factor=plain[1], level=plain[2])
-
-
-def alternatives(
-    inference: Inference, linearization: Linearization, context: FitContext
-) -> Alternatives:
-    """What is known instead of open coefficients, in original units."""
-    return Alternatives(
-        names=tuple(
-            _other_name(j, base, linearization, context)
-            for j, base in inference.alternative_columns
-        ),
-        instead_of=tuple(context.design.names[j] for j, _ in inference.alternative_columns),
-        estimate=inference.alternatives.estimate,
-        error=inference.alternatives.law,
-    )
-
-
-def _other_name(j: int, base: int, linearization: Linearization, context: FitContext) -> str:
-    name = context.design.names[j]
-    if base >= 0:
-        return f"{name} - {context.design.names[base]}"
-    low, high = limits_in_units(linearization, context)
-    return f"{name} clipped to {low[j]:.4g}..{high[j]:.4g}"
-
-
-def in_units(matrix: Array, fit: ReleasedFit, context: FitContext) -> Array:
-    """A released matrix per record, about the coefficients of the formula in the units of its
-    columns.
-    """
-    back = fit.back @ np.linalg.inv(fit.contrasts / context.design.outcome.slope)
-    inner = back.T @ matrix @ back / fit.moments.n
-    return np.asarray((inner + inner.T) / 2)
 
 
 P = TypeVar("P", bound=StepPlan)
@@ -1131,39 +645,3 @@ class Stepped(Generic[P]):
     def describe(self, n: int) -> str:  # noqa: ARG002  (nothing depends on it)
         """The setting of a study, in words."""
         return f"{self.NAME}, target {self.plan.target}, {self.plan.budget}"
-
-
-def in_the_geometry(design: Design, level: str) -> str:
-    """What the estimand of every stepped fit says; ``level`` is what the intercept is."""
-    one = "row" if design.unit.many else "record"
-    return (
-        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
-        "model is right that changes nothing, where it is not the others decide more of the line; an open coefficient "
-        "is in the model like any other, and its uncertainty is inside the intervals of the others; the intercept is "
-        f"the {level} at the released centre"
-    )
-
-
-def ordinary_words(design: Design, name: str) -> str:
-    """The ordinary regression that was asked for."""
-    one = "row" if design.unit.many else "record"
-    return (
-        f"the coefficients of the ordinary {name} that was asked for, with all columns of the formula, every {one} "
-        "once, values clipped to their declared bounds"
-    )
-
-
-def adjacency(design: Design, options: Options) -> Neighbours:
-    """The neighbours asked for, of units where rows have ids."""
-    return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
-
-
-def require_alone(plan: StepPlan, options: Options) -> None:
-    """A plan that has its budget, target and neighbours is not told others."""
-    name = type(plan).__name__
-    if options.budget is not None or options.target not in (None, plan.target):
-        raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")
-    if options.far_values not in (None, plan.far_values):
-        raise InputError(f"a {name} has its far_values: leave out far_values=")
-    if options.neighbours not in (None, plan.neighbours):
-        raise InputError(f"a {name} has its neighbours: leave out neighbours=")
