@@ -6,7 +6,7 @@ Outcomes are in units of half their public range; the result returns to those of
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,9 +14,8 @@ from dpinfer.errors import InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.ordinary import Ordinary
-from dpinfer.fit.publishing import in_the_geometry, ordinary_words
-from dpinfer.fit.recipe import NoLoss, Options, Recipe
+from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.recipe import NoLoss, Options
 from dpinfer.fit.step_plan import (
     ASKED,
     CRUDE,
@@ -62,7 +61,6 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import IDENTITY
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -207,23 +205,19 @@ class LinearSteps(Stepped[LinearPlan]):
     TARGETS: ClassVar[tuple[str, ...]] = LINEAR_TARGETS
     OFFER = "least squares has 'asked' or 'robust'"
     FAMILY = IDENTITY
+    LOSS = LeastSquares
+    PLAN = LinearPlan
+    LOSS_NAME = "squared error"
+    MECHANISM = "Gaussian sums at a released line"
 
     @classmethod
-    def of(cls, design: Design, options: Options) -> Recipe | None:
-        """Whatever is asked of least squares, by a budget or a plan."""
-        if not isinstance(options.loss, LeastSquares):
-            return None
+    def _plan(cls, design: Design, options: Options, **more: Any) -> LinearPlan | None:
+        assert isinstance(options.loss, LeastSquares)
         tail = options.loss.tail
-        plan = cls._plan(LinearPlan, design, options, tail=tail)
-        if plan is None:
-            return None
-        if tail not in (BALANCED, plan.tail):
+        plan = super()._plan(design, options, tail=tail, **more)
+        if plan is not None and tail not in (BALANCED, plan.tail):
             raise InputError("a LinearPlan has its tail: leave out tail=")
-        cls._require_plain(design, options)
-        # the robust target has its band from the releases, with or without noise
-        if isinstance(plan.budget, NoPrivacy) and plan.target == ASKED:
-            return Ordinary(cls(design, plan))
-        return cls(design, plan)
+        return plan
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
@@ -323,9 +317,6 @@ class LinearSteps(Stepped[LinearPlan]):
         )
         return FittedLinear(linearization, fit, inference, outcome_range, clip, rows)
 
-    def _kappa(self, n: float) -> float:
-        return self._scales().kappa(len(self.design.names), n)
-
     @staticmethod
     def _geometry(
         known: Moments, limits: WinsorLimits, kappa: float, rows: float, context: FitContext
@@ -394,14 +385,6 @@ class LinearSteps(Stepped[LinearPlan]):
         )
         coef[0] += outcome_range.middle
         return np.asarray(coef)
-
-    def _linearization(
-        self, matrix: Array, coef: Array, limits: WinsorLimits, context: FitContext
-    ) -> Linearization:
-        ends = self._winsorised(limits, context)
-        return Linearization(
-            IDENTITY, matrix @ context.matrix, coef @ context.matrix, np.inf, *ends
-        )
 
     def _influences(
         self,
@@ -505,42 +488,28 @@ class LinearSteps(Stepped[LinearPlan]):
             bias=self._clip_bias(fit, clip),
         )
 
-    def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
+    def _band(self, coef: Array, fitted: FittedModel) -> Band:
         assert isinstance(fitted, FittedLinear)
-        result = super()._result(gate, n, context, fitted)
-        assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, fitted))
-
-    def _band(self, line: Array, fitted: FittedLinear) -> Band:
-        """The line and the band around it, in the units of the user."""
         outcome = self.design.outcome
-        outcome_range = fitted.outcome_range
-        clip = fitted.clip
-        drawn = outcome.half * line
-        drawn[0] += outcome.centre
-        # an influence times it is a residual, for a record of average influence
-        size = math.sqrt(fitted.kappa) * outcome.half
-        return Band(
-            line=drawn,
-            clip=outcome.half * clip.size,
-            width=size * clip.size,
-            excess=size * clip.excess,
-            limit=size * clip.limit,
-            low=outcome.centre + outcome.half * outcome_range.low,
-            high=outcome.centre + outcome.half * outcome_range.high,
+        in_units = outcome.half * coef
+        in_units[0] += outcome.centre
+        return band(
+            in_units,
+            fitted.clip,
+            outcome.half,
+            # r = influence/‖u‖, and the average ‖u‖² is 1/κ
+            math.sqrt(fitted.kappa) * outcome.half,
+            (
+                outcome.centre + outcome.half * fitted.outcome_range.low,
+                outcome.centre + outcome.half * fitted.outcome_range.high,
+            ),
         )
 
     def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Huber" if self.plan.target == ROBUST else "squared error",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at a released line",
-            recipe="steps",
-            words=self.words(n),
+        """Return what was estimated, for the result."""
+        return replace(
+            super().model(n),
+            loss="Huber" if self.plan.target == ROBUST else self.LOSS_NAME,
             of="residual",
             centre=self.design.outcome.centre,
             penalty_scale=self.design.outcome.half,

@@ -11,7 +11,6 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.publishing import in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import Options, Recipe
 from dpinfer.fit.step_plan import (
@@ -50,15 +49,14 @@ from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessi
 from dpinfer.inference.posterior import LEVEL, ReleasedFit
 from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
-from dpinfer.mechanisms.step_sums import Linearization, Stack
+from dpinfer.mechanisms.step_sums import Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import LOGIT
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Model, Words
+from dpinfer.result.statements import Words
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
@@ -139,6 +137,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
         "penalty have"
     )
     FAMILY = LOGIT
+    LOSS = Logistic
+    PLAN = GeometryPlan
+    LOSS_NAME = "Logistic()"
 
     @classmethod
     def of(cls, design: Design, options: Options) -> Recipe | None:
@@ -172,8 +173,6 @@ class LogisticSteps(Stepped[GeometryPlan]):
             raise InputError(
                 f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula"
             )
-        if isinstance(plan.budget, NoPrivacy):
-            return Ordinary(cls(design, plan))
         return cls(design, plan)
 
     @staticmethod
@@ -317,21 +316,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             * typical.max_residual2
         )
         max_influence = influence * float(np.sqrt(typical2))
-        low, high = self._winsorised(limits, context)
-        seen_at = Linearization(
-            LOGIT, matrix @ context.matrix, coef @ context.matrix, max_influence, low, high
-        )
-        return Pilot(LocalModel(moments, coef, matrix), seen_at)
-
-    def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Logistic()",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at released lines",
-            recipe="steps",
-            words=self.words(n),
+        return Pilot(
+            LocalModel(moments, coef, matrix),
+            self._linearization(matrix, coef, limits, context, max_influence),
         )

@@ -15,9 +15,8 @@ import numpy as np
 from dpinfer.fit import noiseless
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit, Observations
-from dpinfer.fit.ordinary import Ordinary
-from dpinfer.fit.publishing import in_the_geometry, ordinary_words
-from dpinfer.fit.recipe import NoLoss, Options, Recipe
+from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.recipe import NoLoss
 from dpinfer.fit.step_plan import (
     ASKED,
     CRUDE,
@@ -62,7 +61,6 @@ from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import count_edges
 from dpinfer.numerics.links import LOG
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -172,19 +170,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
     TARGETS: ClassVar[tuple[str, ...]] = POISSON_TARGETS
     OFFER = "Poisson regression has 'asked'"
     FAMILY = LOG
-
-    @classmethod
-    def of(cls, design: Design, options: Options) -> Recipe | None:
-        """Whatever is asked of counts, by a budget or a plan."""
-        if not isinstance(options.loss, Counts):
-            return None
-        plan = cls._plan(PoissonPlan, design, options)
-        if plan is None:
-            return None
-        cls._require_plain(design, options)
-        if isinstance(plan.budget, NoPrivacy):
-            return Ordinary(cls(design, plan))
-        return cls(design, plan)
+    LOSS = Counts
+    PLAN = PoissonPlan
+    LOSS_NAME = "Poisson"
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
@@ -280,9 +268,6 @@ class PoissonSteps(Stepped[PoissonPlan]):
         """The public bound of the outcome: a unit in which it is measured."""
         return self.design.outcome.half
 
-    def _kappa(self, n: float) -> float:
-        return self._scales().kappa(len(self.design.names), n)
-
     def _log_exposure(self, gate: Gate, source: Source, n: float) -> float:
         """The logarithm of the mean exposure over its bound; 0 where there is none."""
         if self.design.offset is None:
@@ -338,15 +323,6 @@ class PoissonSteps(Stepped[PoissonPlan]):
         seen = self._information(known, coef)
         matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), limits.reach)
         matrix /= math.sqrt(sizes.mean)
-        low, high = self._winsorised(limits, context)
-        inner = matrix @ context.matrix
-        public_coef = coef @ context.matrix
-        if self.design.offset is not None:
-            # it is added to the predictor as it is, and has no part in the geometry
-            inner = np.column_stack([inner, np.zeros(len(inner))])
-            public_coef = np.append(public_coef, FARTHEST_OFFSET)
-            low = np.append(low, -1.0)
-            high = np.append(high, 1.0)
         local_model = LocalModel(
             known.of(np.arange(len(coef))),
             coef,
@@ -355,7 +331,27 @@ class PoissonSteps(Stepped[PoissonPlan]):
             min_information=_TINY,
             columns=columns,
         )
-        return Pilot(local_model, Linearization(LOG, inner, public_coef, np.inf, low, high))
+        return Pilot(local_model, self._linearization(matrix, coef, limits, context))
+
+    def _linearization(
+        self,
+        matrix: Array,
+        coef: Array,
+        limits: WinsorLimits,
+        context: FitContext,
+        max_influence: float = np.inf,
+    ) -> Linearization:
+        point = super()._linearization(matrix, coef, limits, context, max_influence)
+        if self.design.offset is None:
+            return point
+        # the offset is a last column of the rows, with a known coefficient and no part in the geometry
+        return replace(
+            point,
+            matrix=np.column_stack([point.matrix, np.zeros(len(matrix))]),
+            coef=np.append(point.coef, FARTHEST_OFFSET),
+            low=np.append(point.low, -1.0),
+            high=np.append(point.high, 1.0),
+        )
 
     def _law(
         self, gate: Gate, source: Source, pilot: Pilot, n: float, sizes: CountSizes
@@ -416,36 +412,18 @@ class PoissonSteps(Stepped[PoissonPlan]):
             without_events=not sizes.positive,
         )
 
-    def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
+    def _band(self, coef: Array, fitted: FittedModel) -> Band:
         assert isinstance(fitted, FittedCounts)
-        result = super()._result(gate, n, context, fitted)
-        assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, fitted))
-
-    def _band(self, line: Array, fitted: FittedCounts) -> Band:
-        """The band around the line, in the units of the user."""
-        clip = fitted.clip
-        size = self._unit * math.sqrt(self._kappa(fitted.fit.moments.n) * fitted.sizes.mean)
-        return Band(
-            line=line,
-            clip=math.sqrt(self._unit) * clip.size,
-            width=size * clip.size,
-            excess=size * clip.excess,
-            limit=size * clip.limit,
-            low=0.0,
-            high=self._unit * fitted.sizes.reach,
+        # r = influence/‖u‖, and the average ‖u‖² is 1/(κ E y)
+        root = math.sqrt(self._kappa(fitted.fit.moments.n) * fitted.sizes.mean)
+        return band(
+            coef,
+            fitted.clip,
+            math.sqrt(self._unit),
+            self._unit * root,
+            (0.0, self._unit * fitted.sizes.reach),
         )
 
     def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Poisson",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at released lines",
-            recipe="steps",
-            words=self.words(n),
-            of=COUNT,
-        )
+        """Return what was estimated, for the result."""
+        return replace(super().model(n), of=COUNT)

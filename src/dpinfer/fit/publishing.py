@@ -8,6 +8,7 @@ import numpy as np
 from dpinfer.fit.context import FitContext
 from dpinfer.inference.joint import FEW, REFERENCE, TAIL, TOGETHER
 from dpinfer.inference.posterior import Inference, ReleasedFit
+from dpinfer.inference.tails import Clip
 from dpinfer.mechanisms.step_sums import (
     Linearization,
 )
@@ -25,6 +26,7 @@ from dpinfer.result.statements import (
     OTHER_REFERENCE,
     REPORTED,
     UNIDENTIFIED,
+    Band,
     Geometry,
 )
 from dpinfer.schema.design import CountScale, Design
@@ -59,6 +61,26 @@ def published(
         low=np.where(dummy, 0.0, low)[1:],
         high=np.where(dummy, 1.0, high)[1:],
         clipped=tuple(design.names[j] for j in np.flatnonzero(linearization.clipped[:d])),
+    )
+
+
+def band(
+    coef: Array, clip: Clip, clip_unit: float, residual_unit: float, ends: tuple[float, float]
+) -> Band:
+    """Return the band that a clip of influences leaves, in the units of the user.
+
+    ``clip_unit`` is the unit of influences there, ``residual_unit`` the residual of a record with average
+    leverage over its influence; ``ends`` are those of the range of outcomes.
+    """
+    low, high = ends
+    return Band(
+        line=coef,
+        clip=clip_unit * clip.size,
+        width=residual_unit * clip.size,
+        excess=residual_unit * clip.excess,
+        limit=residual_unit * clip.limit,
+        low=low,
+        high=high,
     )
 
 

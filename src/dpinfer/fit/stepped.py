@@ -13,7 +13,7 @@ particular to logistic regression and to least squares stands in their own modul
 import math
 import secrets
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ from dpinfer.fit.column_scaling import (
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit, observations_of, units_matrix
 from dpinfer.fit.publishing import alternatives, contrasts_of, in_units, published, statuses
-from dpinfer.fit.recipe import Options, Recipe, privacy
+from dpinfer.fit.recipe import NoLoss, Options, Recipe, privacy
 from dpinfer.fit.step_plan import (
     ASKED,
     CLIP,
@@ -63,6 +63,7 @@ from dpinfer.inference.posterior import Inference, ReleasedFit, Step, infer, var
 from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits, winsor_limits
+from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import (
     Linearization,
     remainder_sum,
@@ -83,6 +84,7 @@ from dpinfer.privacy.release import NoisySum, Release
 from dpinfer.result.coefficient_table import REMEDIES
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import (
+    Band,
     Model,
     Words,
 )
@@ -208,25 +210,41 @@ class Stepped(Generic[P]):
     TARGETS: ClassVar[tuple[str, ...]]
     OFFER: ClassVar[str]
     FAMILY: ClassVar[Family]
+    LOSS: ClassVar[type[Logistic | NoLoss]]
+    PLAN: ClassVar[type[StepPlan]]
+    LOSS_NAME: ClassVar[str]
+    MECHANISM: ClassVar[str] = "Gaussian sums at released lines"
 
     design: Design
     plan: P
 
     @classmethod
     def of(cls, design: Design, options: Options) -> Recipe | None:
-        """The recipe that these options ask for, from public facts alone; None where they are for
-        another one.  An error where they do not go together.
+        """Return the recipe that these options ask for, from public facts alone.
+
+        None where they ask for another one; an error where they do not go together.
         """
-        raise NotImplementedError
+        if not isinstance(options.loss, cls.LOSS):
+            return None
+        plan = cls._plan(design, options)
+        if plan is None:
+            return None
+        if options.penalty is not None:
+            raise InputError(f"{cls.NAME} has no penalty: leave it out")
+        if not design.intercept:
+            raise InputError(f"{cls.NAME} needs an intercept: drop the -1 or 0 from the formula")
+        return cls(design, plan)
 
     @classmethod
-    def _plan(cls, kind: type[P], design: Design, options: Options, **more: Any) -> P | None:
-        """The plan that is given, or one of this ``kind`` for the budget that is; None where the
-        target is another recipe's.  ``more`` is what the kind has beside.
+    def _plan(cls, design: Design, options: Options, **more: Any) -> P | None:
+        """Return the given plan, or one for the given budget; None for another recipe's target.
+
+        ``more`` are the fields of the plan that not all plans have.
         """
+        kind = cls.PLAN
         if isinstance(options.plan, kind):
             require_alone(options.plan, options)
-            return options.plan
+            return cast("P", options.plan)
         if options.plan is not None or options.budget is None:
             raise BudgetError(
                 f"{cls.NAME} takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a {kind.__name__}"
@@ -234,21 +252,14 @@ class Stepped(Generic[P]):
         if options.target not in (None, *cls.TARGETS, *FORMER):
             return None
         target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
-        return kind(
+        plan = kind(
             spendable(options.budget),
             target,
             adjacency(design, options),
             far_values=options.far_values or CLIP,
             **more,
         )
-
-    @classmethod
-    def _require_plain(cls, design: Design, options: Options) -> None:
-        """No penalty, and an intercept."""
-        if options.penalty is not None:
-            raise InputError(f"{cls.NAME} has no penalty: leave it out")
-        if not design.intercept:
-            raise InputError(f"{cls.NAME} needs an intercept: drop the -1 or 0 from the formula")
+        return cast("P", plan)
 
     @property
     def neighbours(self) -> Neighbours:
@@ -326,6 +337,10 @@ class Stepped(Generic[P]):
             return 0.0
         by_score = scales.gradient * math.sqrt(radius2 * curvature)
         return spare / math.hypot(by_score, scales.hessian * radius2 * curvature)
+
+    def _kappa(self, n: float) -> float:
+        """Return κ of the last step, with ``n`` records."""
+        return self._scales().kappa(len(self.design.names), n)
 
     def _scales(self, stage: str = ESTIMATE) -> Scales:
         """The noise of the releases; ``stage`` is which of the steps towards the estimate."""
@@ -410,6 +425,25 @@ class Stepped(Generic[P]):
         """
         numbers = context.numbers(moments, known, costs.radius2)
         return winsor_limits(numbers, coef, information, costs)
+
+    def _linearization(
+        self,
+        matrix: Array,
+        coef: Array,
+        limits: WinsorLimits,
+        context: FitContext,
+        max_influence: float = np.inf,
+    ) -> Linearization:
+        """Return the linearization at coefficients of (1, x'), with ``matrix`` as preconditioner."""
+        low, high = self._winsorised(limits, context)
+        return Linearization(
+            self.FAMILY,
+            matrix @ context.matrix,
+            coef @ context.matrix,
+            max_influence,
+            low,
+            high,
+        )
 
     @staticmethod
     def _winsorised(limits: WinsorLimits, context: FitContext) -> tuple[Array, Array]:
@@ -549,8 +583,17 @@ class Stepped(Generic[P]):
         return clip * gate.release(release, source, query).value, clip * release.deviation
 
     def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        raise NotImplementedError
+        """Return what was estimated, for the result."""
+        return Model(
+            loss=self.LOSS_NAME,
+            penalty=0.0,
+            n=n,
+            target=self.plan.target,
+            unit=self.design.unit,
+            mechanism=self.MECHANISM,
+            recipe="steps",
+            words=self.words(n),
+        )
 
     def words(self, n: int | None) -> Words:
         """Name, estimand and method."""
@@ -563,8 +606,9 @@ class Stepped(Generic[P]):
         return replace(fit, contrasts=contrasts_of(context), shift=float(self.design.shift[0]))
 
     def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
-        """The result in the units of the user."""
+        """Return the result in the units of the user."""
         inference = fitted.inference
+        geometry = published(fitted.linearization, inference, context, fitted.fit.moments.n)
         last = fitted.fit.last
         reported = np.flatnonzero(inference.reported)
         return FitResult(
@@ -577,10 +621,15 @@ class Stepped(Generic[P]):
             model=self.model(n if self.neighbours.counted else None),
             privacy=privacy(gate, self.plan.promise),
             status=statuses(inference, fitted.linearization, context),
-            geometry=published(fitted.linearization, inference, context, fitted.fit.moments.n),
+            geometry=geometry,
+            band=self._band(geometry.line, fitted),
             instead=alternatives(inference, fitted.linearization, context),
             joint=inference.joint,
         )
+
+    def _band(self, coef: Array, fitted: FittedModel) -> Band | None:  # noqa: ARG002
+        """Return the band within which outcomes count, around ``coef`` in original units, if any."""
+        return None
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
