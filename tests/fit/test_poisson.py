@@ -177,8 +177,8 @@ def test_the_score_after_a_step_is_known_but_for_noise():
     by_hessian = last.scales.hessian * np.linalg.norm(last.step)
     noise = np.linalg.norm([last.score_noise, last.rest_noise, by_hessian])
     assert noise < 1e-3 * size.max()
-    assert np.abs(last.score - last.hessian @ last.step - last.rest - after).max() < 5 * noise
-    assert np.linalg.norm(last.rest) > 1e-4 * size.max()  # no idle rest
+    assert np.abs(last.score - last.hessian @ last.step - last.remainder - after).max() < 5 * noise
+    assert np.linalg.norm(last.remainder) > 1e-4 * size.max()  # no idle rest
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 1.0])
@@ -390,7 +390,7 @@ def test_errors_are_those_of_clipped_outcomes(monkeypatch):
     regression of outcomes in the band, with its curvature.
     """
     # the same clip for the pilot step, so that the last step begins near where it ends
-    monkeypatch.setattr(TailLaw, "clip", lambda law, _: 0.5 * law.seen.point(0.2))
+    monkeypatch.setattr(TailLaw, "clip", lambda law, _: 0.5 * law.tail.point(0.2))
     chosen = staticmethod(lambda law, *_: Clip(law.clip(0.0)))
     monkeypatch.setattr(PoissonSteps, "_chosen_clip", chosen)
     rng = np.random.default_rng(4)

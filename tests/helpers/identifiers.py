@@ -24,6 +24,7 @@ TERMS = (
     "at_most",
     "command_line",
     "least_squares",
+    "line_search",
     "line_number",
     "line_numbers",
     "one_line",

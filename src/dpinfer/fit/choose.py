@@ -7,13 +7,15 @@ import numpy.typing as npt
 from dpinfer.errors import InputError
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
-from dpinfer.fit.stepped import ASKED, FORMER, Stepped
+from dpinfer.fit.step_plan import ASKED, FORMER
+from dpinfer.fit.stepped import Stepped
 from dpinfer.mechanisms.losses import Loss, check_loss, kind
-from dpinfer.privacy.budget import Budget
+from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import Design
@@ -44,8 +46,18 @@ def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     for recipe in RECIPES:
         chosen = recipe.of(design, options)
         if chosen is not None:
-            return chosen
+            return _without_noise(chosen)
     raise _nobodys(options)
+
+
+def _without_noise(recipe: Recipe) -> Recipe:
+    """Return the ordinary regression in the place of a stepped fit without noise.
+
+    Where the releases decide what is estimated, as with the band of the robust target, they stay.
+    """
+    if not isinstance(recipe, Stepped) or recipe.released_estimand:
+        return recipe
+    return Ordinary(recipe) if isinstance(recipe.plan.budget, NoPrivacy) else recipe
 
 
 def stepped_of(result: FitResult) -> type[Stepped[Any]]:

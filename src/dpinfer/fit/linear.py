@@ -6,16 +6,17 @@ Outcomes are in units of half their public range; the result returns to those of
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.fit import noiseless
+from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.ordinary import Ordinary
-from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.recipe import NoLoss, Options
+from dpinfer.fit.step_plan import (
     ASKED,
     CLIP_SDS,
     CRUDE,
@@ -27,15 +28,14 @@ from dpinfer.fit.stepped import (
     ROBUST,
     SCALES,
     TYPICAL,
-    AtLine,
-    Finished,
-    Place,
-    Setting,
-    Stepped,
     StepPlan,
+)
+from dpinfer.fit.stepped import (
+    FittedModel,
+    LinearizedRows,
+    Pilot,
+    Stepped,
     crude_moments,
-    in_the_geometry,
-    ordinary_words,
     refined_moments,
 )
 from dpinfer.inference.joint import SIGNAL
@@ -48,19 +48,18 @@ from dpinfer.inference.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, crude_line
-from dpinfer.inference.posterior import LEAST_RECORDS, Fitted, Step, outcome_sizes
+from dpinfer.inference.newton import LocalModel, least_squares_pilot
+from dpinfer.inference.posterior import MIN_RECORDS, ReleasedFit, Step, outcome_sizes
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import Clip, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Stack, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import IDENTITY
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -136,7 +135,7 @@ class LinearPlan(StepPlan):
         self._check(LINEAR_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
+    def default_shares(self) -> Mapping[str, float]:
         """The robust target takes a step more, as it is not linear; where nobody is clipped no
         influence is needed.
         """
@@ -161,11 +160,11 @@ class LinearPlan(StepPlan):
         scales = self.scales()
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
-        return n * TYPICAL / max(LEAST_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
+        return n * TYPICAL / max(MIN_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
 
 
 @dataclass(frozen=True)
-class Range:
+class OutcomeRange:
     """Where the outcome is, by the histograms."""
 
     low: float
@@ -183,10 +182,10 @@ class Range:
 
 
 @dataclass(frozen=True, eq=False)
-class FinishedLine(Finished):
+class FittedLinear(FittedModel):
     """A fit with the range of its outcome, the clip of influences, and κ of its rows."""
 
-    where: Range
+    outcome_range: OutcomeRange
     clip: Clip
     kappa: float
 
@@ -199,32 +198,34 @@ class LinearSteps(Stepped[LinearPlan]):
     TARGETS: ClassVar[tuple[str, ...]] = LINEAR_TARGETS
     OFFER = "least squares has 'asked' or 'robust'"
     FAMILY = IDENTITY
+    LOSS = LeastSquares
+    PLAN = LinearPlan
+    LOSS_NAME = "squared error"
+    MECHANISM = "Gaussian sums at a released line"
 
     @classmethod
-    def of(cls, design: Design, options: Options) -> Recipe | None:
-        """Whatever is asked of least squares, by a budget or a plan."""
-        if not isinstance(options.loss, LeastSquares):
-            return None
+    def _plan(cls, design: Design, options: Options, **more: Any) -> LinearPlan | None:
+        assert isinstance(options.loss, LeastSquares)
         tail = options.loss.tail
-        plan = cls._plan(LinearPlan, design, options, tail=tail)
-        if plan is None:
-            return None
-        if tail not in (BALANCED, plan.tail):
+        plan = super()._plan(design, options, tail=tail, **more)
+        if plan is not None and tail not in (BALANCED, plan.tail):
             raise InputError("a LinearPlan has its tail: leave out tail=")
-        cls._require_plain(design, options)
-        # the robust target has its band from the releases, with or without noise
-        if isinstance(plan.budget, NoPrivacy) and plan.target == ASKED:
-            return Ordinary(cls(design, plan))
-        return cls(design, plan)
+        return plan
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
+    def ordinary(observations: Block) -> NoiselessFit:
         """Ordinary least squares of rows (1, x~).  NOT PRIVATE."""
-        return noiseless.least_squares(people.rows, people.labels, people.shares, people.starts)
+        return noiseless.least_squares(
+            observations.rows, observations.labels, observations.shares, observations.starts
+        )
 
     @staticmethod
-    def as_seen(
-        result: FitResult, design: Design, seen: Block, columns: Array, asked: NoiselessFit
+    def stated_regression(
+        result: FitResult,
+        design: Design,
+        observations: Block,
+        columns: Array,
+        ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
         """Least squares of outcomes pulled into the band or, of the robust target, with residuals
         pulled into it.  NOT PRIVATE.
@@ -234,14 +235,16 @@ class LinearSteps(Stepped[LinearPlan]):
         assert geometry is not None
         assert band is not None
         scale = design.outcome
-        outcomes = scale.centre + scale.half * seen.labels
+        outcomes = scale.centre + scale.half * observations.labels
         pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
-        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
+        clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         if result.model.target == ROBUST:
             most = band.most(geometry, columns) / scale.half
-            weights = np.asarray(seen.weights)
-            return noiseless.huber(seen.rows, seen.labels, asked.coef, weights, most), clipped
-        return noiseless.least_squares(seen.rows, pulled, seen.weights), clipped
+            weights = np.asarray(observations.weights)
+            return noiseless.huber(
+                observations.rows, observations.labels, ordinary.coef, weights, most
+            ), clipped
+        return noiseless.least_squares(observations.rows, pulled, observations.weights), clipped
 
     @property
     def released_estimand(self) -> bool:
@@ -262,60 +265,67 @@ class LinearSteps(Stepped[LinearPlan]):
             method="least squares in a released geometry, docs/linear.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedLine:
-        booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
-        where = self._range(gate, cached(OutcomesOnly(source)), crude.n)
-        what = moment_and_score(self.neighbours, where.middle, where.half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        kappa = of_columns(self._kappa(known.n), len(at.columns))
+    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
+        releases = self.releases_by_stage
+        crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
+        outcome_range = self._range(gate, cached(OutcomesOnly(source)), crude.n)
+        query = moment_and_score(self.neighbours, outcome_range.middle, outcome_range.half)
+        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        kappa = of_columns(self._kappa(known.n), len(context.columns))
         rows = self._kappa(known.n)
         # a ridge in columns that are whitened, whatever their bounds are
-        white = preconditioner(known.matrix, at.columns, known.n, rows)
-        coef = self._crude_line(known, where, white, rows)
-        if self.plan.target == ASKED and booked.of(FIRST_STEP):
+        white = preconditioner(known.matrix, context.columns, known.n, rows)
+        coef = self._pilot_coef(known, outcome_range, white, rows)
+        if self.plan.target == ASKED and releases.of(FIRST_STEP):
             rows = self._of_rows(known.n, CLIP_SDS)
-        limits = self._limits_of(known, coef, kappa, rows, where, at)
-        matrix = self._geometry(known, limits, kappa, rows, at)
+        limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
+        matrix = self._geometry(known, limits, kappa, rows, context)
         if self.plan.target == ASKED:
-            place = self._place(matrix, coef, limits, known, where, at)
-            for release in booked.of(FIRST_STEP):
+            pilot = self._pilot(matrix, coef, limits, known, outcome_range, context)
+            for release in releases.of(FIRST_STEP):
                 usual = math.sqrt(known.n / len(coef)) / release.deviation / CLIP_SDS
-                first = where.half / math.sqrt(rows) * max(1.0, usual)
-                coef = self._better_line(gate, release, source, place, first)
+                first = outcome_range.half / math.sqrt(rows) * max(1.0, usual)
+                coef = self._pilot_step(gate, release, source, pilot, first)
                 # the limits rest on the coefficients, which are known better now
-                limits = self._limits_of(known, coef, kappa, rows, where, at)
-                matrix = self._geometry(known, limits, kappa, rows, at)
-        line = self._line(matrix, coef, limits, at)
-        tail = self._influences(gate, source, line, known.n, where, rows)
+                limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
+                matrix = self._geometry(known, limits, kappa, rows, context)
+        linearization = self._linearization(matrix, coef, limits, context)
+        tail = self._influences(gate, source, linearization, known.n, outcome_range, rows)
         if tail is None:
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
             clip = Clip(tail.point(_KNEE))
-            for release in booked.of(FIRST_STEP):
-                line = self._robust_step(gate, release, source, line, clip)
+            for release in releases.of(FIRST_STEP):
+                linearization = self._robust_step(gate, release, source, linearization, clip)
         else:
             noise = self._scales().gradient / known.n
             clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
-        last = self._last_step(gate, source, known.n, line, clip, at)
-        fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
-        fit = self._allowing_for(fit, where, clip, rows)
-        fit, said = self._concluded(self._asked(fit, at), limits, 1.0, line.clipped, seed)
-        return FinishedLine(line, fit, said, where, clip, rows)
-
-    def _kappa(self, n: float) -> float:
-        return self._scales().kappa(len(self.design.names), n)
+        last = self._exact_step(gate, source, known.n, linearization, clip, context)
+        fit = ReleasedFit.of(
+            last, matrix, known, context.columns, centre_of(known.matrix, context.columns)
+        )
+        fit = self._allowing_for(fit, outcome_range, clip, rows)
+        fit, inference = self._concluded(
+            self._asked(fit, context), limits, 1.0, linearization.clipped, seed
+        )
+        return FittedLinear(linearization, fit, inference, outcome_range, clip, rows)
 
     @staticmethod
     def _geometry(
-        known: Moments, limits: WinsorLimits, kappa: float, rows: float, at: Setting
+        known: Moments, limits: WinsorLimits, kappa: float, rows: float, context: FitContext
     ) -> Array:
         """The matrix of the geometry: columns are scaled by their radius, rows have their own."""
-        matrix = preconditioner(known.matrix, at.columns, known.n, kappa, limits.reach, rows)
+        matrix = preconditioner(known.matrix, context.columns, known.n, kappa, limits.reach, rows)
         return matrix * math.sqrt(kappa / rows)
 
     def _limits_of(
-        self, known: Moments, coef: Array, kappa: float, rows: float, where: Range, at: Setting
+        self,
+        known: Moments,
+        coef: Array,
+        kappa: float,
+        rows: float,
+        outcome_range: OutcomeRange,
+        context: FitContext,
     ) -> WinsorLimits:
         """The limits of numbers: a clip of influences is taken for 2.5 sds of a residual."""
         d = len(coef)
@@ -324,167 +334,175 @@ class LinearSteps(Stepped[LinearPlan]):
             radius2=kappa * d,
             noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / known.n,
             hessian_share=scales.hessian * rows * d / known.n,
-            size=where.half / CLIP_SDS,
+            size=outcome_range.half / CLIP_SDS,
         )
-        information = known.n / (where.half / CLIP_SDS) ** 2
-        return self._limits(known.matrix, coef, information, costs, at, known)
+        information = known.n / (outcome_range.half / CLIP_SDS) ** 2
+        return self._limits(known.matrix, coef, information, costs, context, known)
 
-    def _place(
+    def _pilot(
         self,
         matrix: Array,
         coef: Array,
         limits: WinsorLimits,
         known: Moments,
-        where: Range,
-        at: Setting,
-    ) -> Place:
+        outcome_range: OutcomeRange,
+        context: FitContext,
+    ) -> Pilot:
         """Where the first step is taken."""
         moments = known.of(np.arange(len(coef)))
-        dispersion = (where.half / CLIP_SDS) ** 2
-        terrain = Terrain(moments, coef, matrix, IDENTITY, dispersion=dispersion)
-        return Place(terrain, self._line(matrix, coef, limits, at))
+        dispersion = (outcome_range.half / CLIP_SDS) ** 2
+        local_model = LocalModel(moments, coef, matrix, IDENTITY, dispersion=dispersion)
+        return Pilot(local_model, self._linearization(matrix, coef, limits, context))
 
-    def _range(self, gate: Gate, source: Source, n: float) -> Range:
+    def _range(self, gate: Gate, source: Source, n: float) -> OutcomeRange:
         """Three histograms, each inside what the last has left."""
         low, high = -_RANGE / 2, _RANGE / 2
-        for booked in self.booked.of(OUTCOME):
+        for release in self.releases_by_stage.of(OUTCOME):
             counts = gate.release(
-                booked, source, histogram(inner_edges(low, high), self.neighbours)
+                release, source, histogram(inner_edges(low, high), self.neighbours)
             ).value
-            low, high = narrowed(counts, low, high, n, booked.deviation)
-        return Range(low, high)
+            low, high = narrowed(counts, low, high, n, release.deviation)
+        return OutcomeRange(low, high)
 
-    def _crude_line(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
+    def _pilot_coef(
+        self, known: Moments, outcome_range: OutcomeRange, matrix: Array, kappa: float
+    ) -> Array:
         """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
         whitening = matrix * np.sqrt(kappa * len(matrix))
         noise = 2 * known.noise * whitening @ known.back
         moments = whitening @ known.matrix @ whitening.T
-        line = (
-            where.half
+        coef = (
+            outcome_range.half
             * whitening.T
-            @ crude_line(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
+            @ least_squares_pilot(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
         )
-        line[0] += where.middle
-        return np.asarray(line)
-
-    def _line(self, matrix: Array, coef: Array, limits: WinsorLimits, at: Setting) -> Line:
-        ends = self._winsorised(limits, at)
-        return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, *ends)
+        coef[0] += outcome_range.middle
+        return np.asarray(coef)
 
     def _influences(
-        self, gate: Gate, source: Source, line: Line, n: float, where: Range, kappa: float
+        self,
+        gate: Gate,
+        source: Source,
+        linearization: Linearization,
+        n: float,
+        outcome_range: OutcomeRange,
+        kappa: float,
     ) -> Tail | None:
         """The released tail of influences; None where nobody should be clipped.
 
         The counts begin at four times the released range of outcomes: above, where nearly nobody is,
         each bin would add its noise to all below.
         """
-        booked = self.booked.of(INFLUENCE)
-        if not booked:
+        releases = self.releases_by_stage.of(INFLUENCE)
+        if not releases:
             return None
         shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
-        largest = min(_RANGE, _REACH * where.half) * shorter
-        what = influence_histogram(largest, self.neighbours)
-        rows = AtLine(source, line, self.design.norm2, self.neighbours)
-        counts = gate.release(booked[0], rows, what).value
+        largest = min(_RANGE, _REACH * outcome_range.half) * shorter
+        query = influence_histogram(largest, self.neighbours)
+        rows = LinearizedRows(source, linearization, self.design.norm2, self.neighbours)
+        counts = gate.release(releases[0], rows, query).value
         caution = _CAUTION if self.plan.tail == CAUTIOUS else 0.0
         return Tail.halving(
-            counts, n, booked[0].deviation, largest, caution=caution, end=_RANGE * shorter
+            counts, n, releases[0].deviation, largest, caution=caution, end=_RANGE * shorter
         )
 
     def _released(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
+        self,
+        gate: Gate,
+        release: NoisySum,
+        source: Source,
+        linearization: Linearization,
+        clip: Clip,
     ) -> tuple[Array, Array, Array]:
         """Score, curvature and score covariance at a line."""
         stack = self.plan.stack
-        d = len(line.matrix)
-        what = step_sums(
-            line, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
+        d = len(linearization.matrix)
+        query = step_sums(
+            linearization, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
         )
-        return stack.split(gate.release(booked, source, what).value, d, clip.size)
+        return stack.split(gate.release(release, source, query).value, d, clip.size)
 
     def _robust_step(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
-    ) -> Line:
+        self,
+        gate: Gate,
+        release: NoisySum,
+        source: Source,
+        linearization: Linearization,
+        clip: Clip,
+    ) -> Linearization:
         """A better line for the robust target, which is not linear: a step of its own."""
-        score, hessian, _ = self._released(gate, booked, source, line, clip)
+        score, hessian, _ = self._released(gate, release, source, linearization, clip)
         mean = float(np.trace(hessian)) / len(score)
         if mean <= 3 * self._scales(FIRST_STEP).hessian:
-            return line
+            return linearization
         step = solved(raised(hessian, _ONE_STEP * mean), score)
-        return replace(line, coef=line.coef + line.matrix.T @ step)
+        return replace(linearization, coef=linearization.coef + linearization.matrix.T @ step)
 
-    def _last_step(
-        self, gate: Gate, source: Source, n: float, line: Line, clip: Clip, at: Setting
+    def _exact_step(
+        self,
+        gate: Gate,
+        source: Source,
+        n: float,
+        linearization: Linearization,
+        clip: Clip,
+        context: FitContext,
     ) -> Step:
         """The step of the estimate: it is exact, and leaves nothing."""
         score, hessian, score_cov = self._released(
-            gate, self.booked.of(ESTIMATE)[0], source, line, clip
+            gate, self.releases_by_stage.of(ESTIMATE)[0], source, linearization, clip
         )
         scales: Scales = self._scales()
         nothing = np.zeros(len(score))
         return Step(
-            line=solved(line.matrix.T, line.coef),
+            coef_u=solved(linearization.matrix.T, linearization.coef),
             step=nothing,
             score=score,
-            rest=nothing,
+            remainder=nothing,
             hessian=hessian,
-            score_cov=at.clustered(score_cov, source, n),
+            score_cov=context.clustered(score_cov, source, n),
             score_noise=clip.size * scales.gradient,
-            rest_noise=0.0,
+            remainder_noise=0.0,
             scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
             family=IDENTITY,
         )
 
-    def _allowing_for(self, fit: Fitted, where: Range, clip: Clip, kappa: float) -> Fitted:
+    def _allowing_for(
+        self, fit: ReleasedFit, outcome_range: OutcomeRange, clip: Clip, kappa: float
+    ) -> ReleasedFit:
         """Sizes in units of the outcome; what the clip takes off may all move the level, and any
         direction by a part of it.
         """
-        allowed = np.zeros(len(fit.centre))
-        allowed[0] = math.sqrt(kappa) * clip.excess
+        bias_bound = np.zeros(len(fit.centre))
+        bias_bound[0] = math.sqrt(kappa) * clip.excess
         return replace(
             fit,
-            sizes=outcome_sizes(fit.spread, fit.columns.dummy, where.half / CLIP_SDS),
-            allowed=allowed,
+            sizes=outcome_sizes(fit.spread, fit.columns.dummy, outcome_range.half / CLIP_SDS),
+            bias_bound=bias_bound,
             bias=self._clip_bias(fit, clip),
         )
 
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
-        assert isinstance(done, FinishedLine)
-        result = super()._result(gate, n, at, done)
-        assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
-
-    def _band(self, line: Array, done: FinishedLine) -> Band:
-        """The line and the band around it, in the units of the user."""
+    def _band(self, coef: Array, fitted: FittedModel) -> Band:
+        assert isinstance(fitted, FittedLinear)
         outcome = self.design.outcome
-        where = done.where
-        clip = done.clip
-        drawn = outcome.half * line
-        drawn[0] += outcome.centre
-        # an influence times it is a residual, for a record of average influence
-        size = math.sqrt(done.kappa) * outcome.half
-        return Band(
-            line=drawn,
-            clip=outcome.half * clip.size,
-            width=size * clip.size,
-            excess=size * clip.excess,
-            limit=size * clip.limit,
-            low=outcome.centre + outcome.half * where.low,
-            high=outcome.centre + outcome.half * where.high,
+        in_units = outcome.half * coef
+        in_units[0] += outcome.centre
+        return band(
+            in_units,
+            fitted.clip,
+            outcome.half,
+            # r = influence/‖u‖, and the average ‖u‖² is 1/κ
+            math.sqrt(fitted.kappa) * outcome.half,
+            (
+                outcome.centre + outcome.half * fitted.outcome_range.low,
+                outcome.centre + outcome.half * fitted.outcome_range.high,
+            ),
         )
 
     def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Huber" if self.plan.target == ROBUST else "squared error",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at a released line",
-            recipe="steps",
-            words=self.words(n),
+        """Return what was estimated, for the result."""
+        return replace(
+            super().model(n),
+            loss="Huber" if self.plan.target == ROBUST else self.LOSS_NAME,
             of="residual",
             centre=self.design.outcome.centre,
             penalty_scale=self.design.outcome.half,

@@ -9,10 +9,11 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
+from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.ordinary import Ordinary
+from dpinfer.fit.publishing import in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.step_plan import (
     ASKED,
     CLIP,
     CRUDE,
@@ -20,28 +21,21 @@ from dpinfer.fit.stepped import (
     FIRST,
     FORMER,
     MOMENTS,
-    REST,
+    REMAINDER,
     SCALES,
     TYPICAL,
-    Finished,
-    Place,
-    Setting,
     StepBudget,
-    Stepped,
     StepPlan,
-    crude_moments,
-    in_the_geometry,
-    notion,
-    ordinary_words,
-    refined_moments,
+    adjacency,
     require_alone,
     spendable,
     target_of,
 )
+from dpinfer.fit.stepped import FittedModel, Pilot, Stepped, crude_moments, refined_moments
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
     FARTHEST_SDS,
-    LEAST_EVENTS,
+    MIN_EVENTS,
     SURE,
     Columns,
     Moments,
@@ -49,24 +43,23 @@ from dpinfer.inference.moments import (
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, Usual, first_line, information
-from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessian, logistic_pilot
+from dpinfer.inference.posterior import LEVEL, ReleasedFit
 from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
-from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.step_sums import Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import LOGIT
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Model, Words
+from dpinfer.result.statements import Words
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
 LOGISTIC_TARGETS = (ASKED,)
-_LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REST: 0.03}
+_LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REMAINDER: 0.03}
 _TYPICAL_CURVATURE = 0.15  # a public guess of the mean curvature p(1 - p)
 _TYPICAL_FARTHEST = 1.1  # ... and of the largest influence of an outcome over a typical one
 
@@ -90,7 +83,7 @@ class GeometryPlan(StepPlan):
         self._check(LOGISTIC_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
+    def default_shares(self) -> Mapping[str, float]:
         """Three first steps, then the estimate and what it leaves."""
         return _LOGISTIC
 
@@ -104,8 +97,8 @@ class GeometryPlan(StepPlan):
         """The curvature counts for more than in least squares: it decides more of the error, and V
         is near to it.
         """
-        notion = Neighbours(self.neighbours)
-        return Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
+        adjacency = Neighbours(self.neighbours)
+        return Stack(1.0, 0.25, adjacency) if adjacency.counted else Stack(0.5, 0.1, adjacency)
 
     def strength(self, columns: Columns, n: float) -> float:
         """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
@@ -122,7 +115,7 @@ class GeometryPlan(StepPlan):
         by_curvature = _TYPICAL_CURVATURE * scales.hessian * max(1.0, kappa * d * TYPICAL)
         by_score = _TYPICAL_FARTHEST * scales.gradient * math.sqrt(max(1 / kappa, d * TYPICAL))
         return number / max(
-            LEAST_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature)
+            MIN_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature)
         )
 
 
@@ -137,6 +130,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
         "penalty have"
     )
     FAMILY = LOGIT
+    LOSS = Logistic
+    PLAN = GeometryPlan
+    LOSS_NAME = "Logistic()"
 
     @classmethod
     def of(cls, design: Design, options: Options) -> Recipe | None:
@@ -161,7 +157,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             plan = GeometryPlan(
                 spendable(options.budget),
                 name,
-                notion(design, options),
+                adjacency(design, options),
                 far_values=options.far_values or CLIP,
             )
         if options.penalty is not None:
@@ -170,8 +166,6 @@ class LogisticSteps(Stepped[GeometryPlan]):
             raise InputError(
                 f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula"
             )
-        if isinstance(plan.budget, NoPrivacy):
-            return Ordinary(cls(design, plan))
         return cls(design, plan)
 
     @staticmethod
@@ -186,21 +180,25 @@ class LogisticSteps(Stepped[GeometryPlan]):
         return ASKED
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
+    def ordinary(observations: Block) -> NoiselessFit:
         """The ordinary logistic regression of rows (1, x~).  NOT PRIVATE."""
-        start = np.zeros(people.rows.shape[1])
-        return noiseless.logistic(people.rows, people.labels, start, people.shares, people.starts)
+        start = np.zeros(observations.rows.shape[1])
+        return noiseless.logistic(
+            observations.rows, observations.labels, start, observations.shares, observations.starts
+        )
 
     @staticmethod
-    def as_seen(
+    def stated_regression(
         result: FitResult,  # noqa: ARG004  (no outcome is clipped)
         design: Design,  # noqa: ARG004
-        seen: Block,
+        observations: Block,
         columns: Array,  # noqa: ARG004
-        asked: NoiselessFit,
+        ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
         """The logistic regression of rows with the weights and clips of a result.  NOT PRIVATE."""
-        return noiseless.logistic(seen.rows, seen.labels, asked.coef, seen.weights), 0.0
+        return noiseless.logistic(
+            observations.rows, observations.labels, ordinary.coef, observations.weights
+        ), 0.0
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
         """Of the ordinary regression, in a released geometry."""
@@ -211,84 +209,98 @@ class LogisticSteps(Stepped[GeometryPlan]):
             method="logistic regression in a released geometry, docs/geometry.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
-        booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
-        what = moment_and_score(self.neighbours)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        first = first_line(
+    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
+        releases = self.releases_by_stage
+        crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
+        query = moment_and_score(self.neighbours)
+        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        pilot_coef = logistic_pilot(
             known.matrix,
             known.score,
             known.n,
-            at.columns,
+            context.columns,
             known.noise * known.back,
             self._scales().kappa(len(known.matrix), known.n),
         )
-        limits = self._limits_of(known, first, at)
-        place = self._place(known, limits, first, at)
-        for release in booked.of(FIRST):
-            line = self._better_line(gate, release, source, place, place.line.most)
+        limits = self._limits_of(known, pilot_coef, context)
+        pilot = self._pilot(known, limits, pilot_coef, context)
+        for release in releases.of(FIRST):
+            pilot_coef = self._pilot_step(
+                gate, release, source, pilot, pilot.linearization.max_influence
+            )
             # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, line, at)
-            place = self._place(known, limits, line, at)
-        last = self._step_and_rest(gate, source, known.n, place, place.line.most, at)
-        fit = Fitted.of(
-            last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
+            limits = self._limits_of(known, pilot_coef, context)
+            pilot = self._pilot(known, limits, pilot_coef, context)
+        last = self._final_step(
+            gate, source, known.n, pilot, pilot.linearization.max_influence, context
         )
-        usual = Usual.at(known.of(np.arange(len(first))), place.terrain.line)
-        clipped = place.line.clipped
-        fit, said = self._concluded(self._asked(fit, at), limits, usual.information, clipped, seed)
-        return Finished(place.line, fit, said)
+        fit = ReleasedFit.of(
+            last,
+            pilot.local_model.matrix,
+            known,
+            context.columns,
+            centre_of(known.matrix, context.columns),
+        )
+        typical = MeanInformation.at(known.of(np.arange(len(pilot_coef))), pilot.local_model.coef)
+        clipped = pilot.linearization.clipped
+        fit, inference = self._concluded(
+            self._asked(fit, context), limits, typical.mean_slope, clipped, seed
+        )
+        return FittedModel(pilot.linearization, fit, inference)
 
-    def _influence(self, usual: Usual, n: float) -> float:
+    def _influence(self, typical: MeanInformation, n: float) -> float:
         """The largest influence over a typical one: large where noise is small, as weights cost
         bias.
         """
-        added = _ADDED / self._noise_of(usual, n)
+        added = _ADDED / self._noise_of(typical, n)
         least, most = _INFLUENCE
         # beyond, both grow: what is let in, and n over noise
         return float(max(least, min(added, math.sqrt(most * added), FARTHEST_SDS)))
 
-    def _noise_of(self, usual: Usual, n: float) -> float:
+    def _noise_of(self, typical: MeanInformation, n: float) -> float:
         """The sd of the noise of a score over its own, if the largest influence is a typical one."""
         d = len(self.design.names)
-        return self._scales().gradient * math.sqrt(d * usual.farthest2 / (n * usual.information))
+        return self._scales().gradient * math.sqrt(
+            d * typical.max_residual2 / (n * typical.mean_slope)
+        )
 
-    def _limits_of(self, known: Moments, line: Array, at: Setting) -> WinsorLimits:
+    def _limits_of(self, known: Moments, coef: Array, context: FitContext) -> WinsorLimits:
         """The limits of numbers: a row counts fully where neither its leverage nor the largest
         influence of its label is too large.
         """
         scales = self._scales()
-        d = len(line)
+        d = len(coef)
         n = known.n
         moments = known.of(np.arange(d))
-        usual = Usual.at(moments, line)
-        influence = self._influence(usual, n)
+        typical = MeanInformation.at(moments, coef)
+        influence = self._influence(typical, n)
         kappa = scales.kappa(d, n)
-        seen = raised(information(moments, line) / n, 1e-8)
+        seen = raised(expected_hessian(moments, coef) / n, 1e-8)
         mean = moments[0] / moments[0, 0]
         costs = Costs(
             radius2=d * min(kappa, influence**2),
-            noise_share=(influence * self._noise_of(usual, n)) ** 2,
+            noise_share=(influence * self._noise_of(typical, n)) ** 2,
             hessian_share=scales.hessian * kappa * d / n,
             size=LEVEL / 2,
             response=logistic(
-                float(mean @ line),
-                math.sqrt(max(line @ moments @ line / moments[0, 0] - (mean @ line) ** 2, 0.0)),
-                usual.information,
+                float(mean @ coef),
+                math.sqrt(max(coef @ moments @ coef / moments[0, 0] - (mean @ coef) ** 2, 0.0)),
+                typical.mean_slope,
             ),
         )
-        return self._limits(seen, line, n * usual.information, costs, at, known)
+        return self._limits(seen, coef, n * typical.mean_slope, costs, context, known)
 
-    def _place(self, known: Moments, limits: WinsorLimits, line: Array, at: Setting) -> Place:
+    def _pilot(
+        self, known: Moments, limits: WinsorLimits, coef: Array, context: FitContext
+    ) -> Pilot:
         """The geometry of a line: that of its information, and the largest influence of a label."""
         scales = self._scales()
-        columns = at.columns
+        columns = context.columns
         d = len(columns)
         moments = known.of(np.arange(d))
-        usual = Usual.at(moments, line)
-        seen = raised(information(moments, line) / known.n, 1e-8) * known.n
-        influence = self._influence(usual, known.n)
+        typical = MeanInformation.at(moments, coef)
+        seen = raised(expected_hessian(moments, coef) / known.n, 1e-8) * known.n
+        influence = self._influence(typical, known.n)
         kappa = scales.kappa(d, known.n)
         # so that the largest influence takes no weight from what is within its limit
         stretch = math.sqrt(max(1.0, kappa / influence**2))
@@ -298,23 +310,11 @@ class LogisticSteps(Stepped[GeometryPlan]):
         )
         typical2 = (
             float(np.trace(matrix @ seen @ matrix.T))
-            / (known.n * usual.information)
-            * usual.farthest2
+            / (known.n * typical.mean_slope)
+            * typical.max_residual2
         )
-        most = influence * float(np.sqrt(typical2))
-        low, high = self._winsorised(limits, at)
-        seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
-        return Place(Terrain(moments, line, matrix), seen_at)
-
-    def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Logistic()",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at released lines",
-            recipe="steps",
-            words=self.words(n),
+        max_influence = influence * float(np.sqrt(typical2))
+        return Pilot(
+            LocalModel(moments, coef, matrix),
+            self._linearization(matrix, coef, limits, context, max_influence),
         )

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.fit.publishing import ordinary_words
 from dpinfer.fit.recipe import fit, half_widths, privacy
-from dpinfer.fit.stepped import Stepped, ordinary_words
+from dpinfer.fit.stepped import Stepped
 from dpinfer.inference.error_laws import ErrorLaw, sandwich
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square, weighted_sum
@@ -64,7 +65,7 @@ class Ordinary:
         """Nothing."""
         return ""
 
-    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+    def futility(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
         """Nothing: no noise hides a line."""
         return ""
 

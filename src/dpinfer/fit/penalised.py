@@ -34,7 +34,7 @@ from dpinfer.fit.penalised_plan import (
     hessian_noise,
 )
 from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
-from dpinfer.fit.stepped import StepPlan
+from dpinfer.fit.step_plan import StepPlan
 from dpinfer.inference.error_laws import ErrorLaw, sandwich, total_covariance
 from dpinfer.mechanisms.losses import (
     Huber,
@@ -336,7 +336,7 @@ class Penalised:
         """That the penalty changes the estimand, where nobody asked for one."""
         return self.because
 
-    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+    def futility(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
         """Nothing: a penalised fit reports every coefficient."""
         return ""
 

@@ -13,10 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from dpinfer.fit import noiseless
-from dpinfer.fit.noiseless import NoiselessFit, People
-from dpinfer.fit.ordinary import Ordinary
-from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.context import FitContext
+from dpinfer.fit.noiseless import NoiselessFit, Observations
+from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.recipe import NoLoss
+from dpinfer.fit.step_plan import (
     ASKED,
     CLIP_SDS,
     CRUDE,
@@ -25,42 +26,40 @@ from dpinfer.fit.stepped import (
     FIRST_STEP,
     INFLUENCE,
     MOMENTS,
-    REST,
+    REMAINDER,
     SCALES,
     SIZES,
     TYPICAL,
-    AtLine,
-    Finished,
-    Place,
-    Setting,
-    Stepped,
     StepPlan,
+)
+from dpinfer.fit.stepped import (
+    FittedModel,
+    LinearizedRows,
+    Pilot,
+    Stepped,
     crude_moments,
-    in_the_geometry,
-    ordinary_words,
     refined_moments,
 )
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
-    LEAST_EVENTS,
+    MIN_EVENTS,
     Columns,
     Moments,
     centre_of,
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, count_line, information
-from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.newton import LocalModel, expected_hessian, poisson_pilot
+from dpinfer.inference.posterior import LEVEL, ReleasedFit
 from dpinfer.inference.tails import Clip, CountSizes, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import count_edges
 from dpinfer.numerics.links import LOG
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -80,7 +79,7 @@ _SHARES = {
     FIRST_STEP: 0.09,
     INFLUENCE: 0.06,
     ESTIMATE: 0.70,
-    REST: 0.03,
+    REMAINDER: 0.03,
 }
 _REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
 _TINY = 1e-300  # the least information of all records, in units of the outcome
@@ -121,7 +120,7 @@ class PoissonPlan(StepPlan):
         self._check(POISSON_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
+    def default_shares(self) -> Mapping[str, float]:
         """The stages with their usual shares."""
         return _SHARES
 
@@ -137,21 +136,23 @@ class PoissonPlan(StepPlan):
         scales = self.scales()
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
-        return n * TYPICAL / max(LEAST_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
+        return n * TYPICAL / max(MIN_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
 
 
 @dataclass(frozen=True, eq=False)
-class FinishedCounts(Finished):
+class FittedCounts(FittedModel):
     """A fit with what is known of the sizes of its counts, and the clip of influences."""
 
     sizes: CountSizes
     clip: Clip
 
 
-def _dispersed(place: Place, dispersion: float) -> Place:
+def _dispersed(pilot: Pilot, dispersion: float) -> Pilot:
     """A place with what is known of the variance of an outcome over its mean."""
-    terrain = replace(place.terrain, dispersion=dispersion, least=LEAST_EVENTS * dispersion)
-    return replace(place, terrain=terrain)
+    local_model = replace(
+        pilot.local_model, dispersion=dispersion, min_information=MIN_EVENTS * dispersion
+    )
+    return replace(pilot, local_model=local_model)
 
 
 @dataclass(frozen=True)
@@ -162,33 +163,23 @@ class PoissonSteps(Stepped[PoissonPlan]):
     TARGETS: ClassVar[tuple[str, ...]] = POISSON_TARGETS
     OFFER = "Poisson regression has 'asked'"
     FAMILY = LOG
-
-    @classmethod
-    def of(cls, design: Design, options: Options) -> Recipe | None:
-        """Whatever is asked of counts, by a budget or a plan."""
-        if not isinstance(options.loss, Counts):
-            return None
-        plan = cls._plan(PoissonPlan, design, options)
-        if plan is None:
-            return None
-        cls._require_plain(design, options)
-        if isinstance(plan.budget, NoPrivacy):
-            return Ordinary(cls(design, plan))
-        return cls(design, plan)
+    LOSS = Counts
+    PLAN = PoissonPlan
+    LOSS_NAME = "Poisson"
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
+    def ordinary(observations: Block) -> NoiselessFit:
         """The ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
-        assert isinstance(people, People)
-        return noiseless.poisson(people)
+        assert isinstance(observations, Observations)
+        return noiseless.poisson(observations)
 
     @staticmethod
-    def as_seen(
+    def stated_regression(
         result: FitResult,
         design: Design,
-        seen: Block,
+        observations: Block,
         columns: Array,
-        asked: NoiselessFit,  # noqa: ARG004  (the search needs no help)
+        ordinary: NoiselessFit,  # noqa: ARG004  (the search needs no help)
     ) -> tuple[NoiselessFit, float]:
         """The Poisson regression of outcomes pulled into the band, with the weights of a result.
         NOT PRIVATE.
@@ -197,12 +188,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         band = result.band
         assert geometry is not None
         assert band is not None
-        assert isinstance(seen, People)
-        offset = seen.offset + (design.offset or 0.0)
+        assert isinstance(observations, Observations)
+        offset = observations.offset + (design.offset or 0.0)
         most = design.outcome.half
-        pulled = band.pulled(geometry, columns, most * seen.labels, offset) / most
-        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
-        return noiseless.poisson(replace(seen, labels=pulled), seen.weights), clipped
+        pulled = band.pulled(geometry, columns, most * observations.labels, offset) / most
+        clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
+        return noiseless.poisson(
+            replace(observations, labels=pulled), observations.weights
+        ), clipped
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
         """Of the ordinary regression, in a released geometry."""
@@ -218,84 +211,83 @@ class PoissonSteps(Stepped[PoissonPlan]):
             method="Poisson regression in a released geometry, docs/counts.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedCounts:
-        booked = self.booked
+    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
+        releases = self.releases_by_stage
         predictors = source if self.design.offset is None else WithoutOffset(source)
-        crude = crude_moments(gate, booked.of(CRUDE)[0], predictors, at)
+        crude = crude_moments(gate, releases.of(CRUDE)[0], predictors, context)
         log_exposure = self._log_exposure(gate, source, crude.n)
         sizes = self._sizes(gate, source, crude.n)
         half = sizes.cap / 2
-        what = moment_and_score(self.neighbours, half, half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, at, crude, what)
+        query = moment_and_score(self.neighbours, half, half)
+        known = refined_moments(gate, releases.of(MOMENTS)[0], predictors, context, crude, query)
         noise = known.noise * known.back
-        first = count_line(
-            known.matrix, known.score, noise, known.n, at.columns, sizes, self._kappa(known.n)
+        pilot_coef = poisson_pilot(
+            known.matrix, known.score, noise, known.n, context.columns, sizes, self._kappa(known.n)
         )
-        first[0] -= log_exposure
-        seen = self._information(known, first)
-        numbers = at.numbers(seen, known, self._kappa(known.n) * len(first))
-        first = numbers.gentle(first, sizes.largest_ratio)
-        limits = self._limits_of(known, first, sizes, at)
-        place = self._place(known, limits, first, sizes, at)
-        for release in booked.of(FIRST_STEP):
-            line = self._first_step(gate, release, source, known.n, place, sizes)
+        pilot_coef[0] -= log_exposure
+        seen = self._information(known, pilot_coef)
+        numbers = context.numbers(seen, known, self._kappa(known.n) * len(pilot_coef))
+        pilot_coef = numbers.gentle(pilot_coef, sizes.largest_ratio)
+        limits = self._limits_of(known, pilot_coef, sizes, context)
+        pilot = self._pilot(known, limits, pilot_coef, sizes, context)
+        for release in releases.of(FIRST_STEP):
+            pilot_coef = self._first_step(gate, release, source, known.n, pilot, sizes)
             # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, line, sizes, at)
-            place = self._place(known, limits, line, sizes, at)
-        centre = centre_of(known.matrix, at.columns)
-        law = self._law(gate, source, place, known.n, sizes)
+            limits = self._limits_of(known, pilot_coef, sizes, context)
+            pilot = self._pilot(known, limits, pilot_coef, sizes, context)
+        centre = centre_of(known.matrix, context.columns)
+        law = self._law(gate, source, pilot, known.n, sizes)
         clip = self._chosen_clip(
             law,
             limits,
-            line * sizes.mean,
-            place.terrain.matrix,
+            pilot_coef * sizes.mean,
+            pilot.local_model.matrix,
             self._scales().gradient / known.n,
-            self._of_an_event(place, centre, sizes, at),
+            self._of_an_event(pilot, centre, sizes, context),
         )
         # the variance of an outcome over its mean, as the tail has it
-        dispersed = _dispersed(place, law.mean_square(clip.size) * self._kappa(known.n))
-        last = self._step_and_rest(gate, source, known.n, dispersed, clip.size, at)
-        fit = Fitted.of(last, place.terrain.matrix, known, at.columns, centre)
+        dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(known.n))
+        last = self._final_step(gate, source, known.n, dispersed, clip.size, context)
+        fit = ReleasedFit.of(last, pilot.local_model.matrix, known, context.columns, centre)
         fit = self._allowing_for(fit, clip, sizes)
-        clipped = place.line.clipped[: len(first)]
-        fit, said = self._concluded(self._asked(fit, at), limits, sizes.mean, clipped, seed)
-        return FinishedCounts(place.line, fit, said, sizes, clip)
+        clipped = pilot.linearization.clipped[: len(pilot_coef)]
+        fit, inference = self._concluded(
+            self._asked(fit, context), limits, sizes.mean, clipped, seed
+        )
+        return FittedCounts(pilot.linearization, fit, inference, sizes, clip)
 
     @property
     def _unit(self) -> float:
         """The public bound of the outcome: a unit in which it is measured."""
         return self.design.outcome.half
 
-    def _kappa(self, n: float) -> float:
-        return self._scales().kappa(len(self.design.names), n)
-
     def _log_exposure(self, gate: Gate, source: Source, n: float) -> float:
         """The logarithm of the mean exposure over its bound; 0 where there is none."""
         if self.design.offset is None:
             return 0.0
-        booked = self.booked.of(EXPOSURE)[0]
-        what = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
-        released = float(gate.release(booked, source, what).value[0])
+        release = self.releases_by_stage.of(EXPOSURE)[0]
+        query = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
+        released = float(gate.release(release, source, query).value[0])
         # no less than what noise alone may be, so that a first line is never far too high
-        return math.log(min(max(released, booked.deviation) / n, 1.0))
+        return math.log(min(max(released, release.deviation) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
         """One histogram of the outcome, in bins by factors of two from its public bound down."""
-        booked = self.booked.of(SIZES)[0]
-        what = histogram(count_edges(), self.neighbours)
-        counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail.halving(counts, n, booked.deviation, 1.0, generous=True))
+        release = self.releases_by_stage.of(SIZES)[0]
+        query = histogram(count_edges(), self.neighbours)
+        counts = gate.release(release, cached(OutcomesOnly(source)), query).value[::-1]
+        return CountSizes.of(Tail.halving(counts, n, release.deviation, 1.0, generous=True))
 
-    def _information(self, known: Moments, line: Array) -> Array:
+    def _information(self, known: Moments, coef: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
-        seen = information(known.of(np.arange(len(line))), line, LOG)
+        seen = expected_hessian(known.of(np.arange(len(coef))), coef, LOG)
         return raised(seen / seen[0, 0], 1e-8) * known.n
 
     def _limits_of(
-        self, known: Moments, line: Array, sizes: CountSizes, at: Setting
+        self, known: Moments, coef: Array, sizes: CountSizes, context: FitContext
     ) -> WinsorLimits:
         """The limits of numbers: a clip of influences is taken for 2.5 sds of an outcome."""
-        d = len(line)
+        d = len(coef)
         n = known.n
         scales = self._scales()
         kappa = self._kappa(n)
@@ -308,118 +300,123 @@ class PoissonSteps(Stepped[PoissonPlan]):
             largest=sizes.largest_ratio,
         )
         dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
-        seen = self._information(known, line) / n
-        return self._limits(seen, line, n * sizes.mean / dispersion, costs, at, known)
+        seen = self._information(known, coef) / n
+        return self._limits(seen, coef, n * sizes.mean / dispersion, costs, context, known)
 
-    def _place(
-        self, known: Moments, limits: WinsorLimits, line: Array, sizes: CountSizes, at: Setting
-    ) -> Place:
+    def _pilot(
+        self,
+        known: Moments,
+        limits: WinsorLimits,
+        coef: Array,
+        sizes: CountSizes,
+        context: FitContext,
+    ) -> Pilot:
         """The geometry of a line: that of its information."""
-        columns = at.columns
-        seen = self._information(known, line)
+        columns = context.columns
+        seen = self._information(known, coef)
         matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), limits.reach)
         matrix /= math.sqrt(sizes.mean)
-        low, high = self._winsorised(limits, at)
-        inner = matrix @ at.matrix
-        coef = line @ at.matrix
-        if self.design.offset is not None:
-            # it is added to the predictor as it is, and has no part in the geometry
-            inner = np.column_stack([inner, np.zeros(len(inner))])
-            coef = np.append(coef, FARTHEST_OFFSET)
-            low = np.append(low, -1.0)
-            high = np.append(high, 1.0)
-        terrain = Terrain(
-            known.of(np.arange(len(line))), line, matrix, LOG, least=_TINY, columns=columns
+        local_model = LocalModel(
+            known.of(np.arange(len(coef))),
+            coef,
+            matrix,
+            LOG,
+            min_information=_TINY,
+            columns=columns,
         )
-        return Place(terrain, Line(LOG, inner, coef, np.inf, low, high))
+        return Pilot(local_model, self._linearization(matrix, coef, limits, context))
+
+    def _linearization(
+        self,
+        matrix: Array,
+        coef: Array,
+        limits: WinsorLimits,
+        context: FitContext,
+        max_influence: float = np.inf,
+    ) -> Linearization:
+        point = super()._linearization(matrix, coef, limits, context, max_influence)
+        if self.design.offset is None:
+            return point
+        # the offset is a last column of the rows, with a known coefficient and no part in the geometry
+        return replace(
+            point,
+            matrix=np.column_stack([point.matrix, np.zeros(len(matrix))]),
+            coef=np.append(point.coef, FARTHEST_OFFSET),
+            low=np.append(point.low, -1.0),
+            high=np.append(point.high, 1.0),
+        )
 
     def _law(
-        self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes
+        self, gate: Gate, source: Source, pilot: Pilot, n: float, sizes: CountSizes
     ) -> TailLaw:
         """The law of influences at the line of the estimate, by a released histogram."""
-        booked = self.booked.of(INFLUENCE)[0]
+        release = self.releases_by_stage.of(INFLUENCE)[0]
         # influences are about an outcome over the root of its mean
         end = 1.0 / math.sqrt(sizes.mean)
         largest = min(_REACH * sizes.reach, 1.0) * end
-        what = influence_histogram(largest, self.neighbours)
-        rows = AtLine(source, place.line, self.design.norm2, self.neighbours)
-        counts = gate.release(booked, rows, what).value
-        return TailLaw(Tail.halving(counts, n, booked.deviation, largest, end=end))
+        query = influence_histogram(largest, self.neighbours)
+        rows = LinearizedRows(source, pilot.linearization, self.design.norm2, self.neighbours)
+        counts = gate.release(release, rows, query).value
+        return TailLaw(Tail.halving(counts, n, release.deviation, largest, end=end))
 
-    def _of_an_event(self, place: Place, centre: Array, sizes: CountSizes, at: Setting) -> float:
+    def _of_an_event(
+        self, pilot: Pilot, centre: Array, sizes: CountSizes, context: FitContext
+    ) -> float:
         """The influence of one event of the level, or reference, whose records have the largest: a
         smaller clip would cut every event of that level.
 
         The histogram of influences cannot tell: events of a rare level are fewer than its noise.
         """
-        dummy = at.columns.dummy
+        dummy = context.columns.dummy
         rows = [centre]
         for j in np.flatnonzero(dummy):
-            row = np.where(dummy & (at.columns.group == at.columns.group[j]), 0.0, centre)
+            row = np.where(dummy & (context.columns.group == context.columns.group[j]), 0.0, centre)
             rows += [row, row + (np.arange(len(row)) == j)]
-        leverage = np.linalg.norm(np.array(rows) @ place.terrain.matrix.T, axis=1)
+        leverage = np.linalg.norm(np.array(rows) @ pilot.local_model.matrix.T, axis=1)
         return sizes.event * float(leverage.max())
 
     def _first_step(
         self,
         gate: Gate,
-        booked: NoisySum,
+        release: NoisySum,
         source: Source,
         n: float,
-        place: Place,
+        pilot: Pilot,
         sizes: CountSizes,
     ) -> Array:
         """A line near the estimate.  Influences are not known yet, so that the sizes of outcomes
         tell the clip, for a record of usual leverage.
         """
-        cost = math.sqrt(len(place.terrain.line)) * self._scales(FIRST_STEP).gradient / n
+        cost = math.sqrt(len(pilot.local_model.coef)) * self._scales(FIRST_STEP).gradient / n
         law = TailLaw(sizes.tail)
         largest = law.clip(cost)
         dispersion = law.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
-        return self._better_line(gate, booked, source, _dispersed(place, dispersion), clip)
+        return self._pilot_step(gate, release, source, _dispersed(pilot, dispersion), clip)
 
-    def _allowing_for(self, fit: Fitted, clip: Clip, sizes: CountSizes) -> Fitted:
+    def _allowing_for(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
         """What the clip takes off may all move the level, and any direction by a part of it."""
-        allowed = np.zeros(len(fit.centre))
-        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
+        bias_bound = np.zeros(len(fit.centre))
+        bias_bound[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
         return replace(
             fit,
             bias=self._clip_bias(fit, clip),
-            allowed=allowed,
-            unseen=not sizes.seen,
+            bias_bound=bias_bound,
+            without_events=not sizes.positive,
         )
 
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
-        assert isinstance(done, FinishedCounts)
-        result = super()._result(gate, n, at, done)
-        assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
-
-    def _band(self, line: Array, done: FinishedCounts) -> Band:
-        """The band around the line, in the units of the user."""
-        clip = done.clip
-        size = self._unit * math.sqrt(self._kappa(done.fit.moments.n) * done.sizes.mean)
-        return Band(
-            line=line,
-            clip=math.sqrt(self._unit) * clip.size,
-            width=size * clip.size,
-            excess=size * clip.excess,
-            limit=size * clip.limit,
-            low=0.0,
-            high=self._unit * done.sizes.reach,
+    def _band(self, coef: Array, fitted: FittedModel) -> Band:
+        assert isinstance(fitted, FittedCounts)
+        # r = influence/‖u‖, and the average ‖u‖² is 1/(κ E y)
+        root = math.sqrt(self._kappa(fitted.fit.moments.n) * fitted.sizes.mean)
+        return band(
+            coef,
+            fitted.clip,
+            math.sqrt(self._unit),
+            self._unit * root,
+            (0.0, self._unit * fitted.sizes.reach),
         )
 
     def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Poisson",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at released lines",
-            recipe="steps",
-            words=self.words(n),
-            of=COUNT,
-        )
+        """Return what was estimated, for the result."""
+        return replace(super().model(n), of=COUNT)

@@ -85,7 +85,7 @@ class Recipe(Protocol):
         """
         ...
 
-    def hopeless(self, n: int, share: float | None = None) -> str:
+    def futility(self, n: int, share: float | None = None) -> str:
         """Why no ``n`` records could give more than one line in ten, from public facts alone;
         mostly nothing.
 
@@ -160,15 +160,15 @@ class Subject:
     """What a fit is about, from public facts: what one record is, what is asked, the digest of a
     schema.
 
-    The ledger is told these; ``question`` goes into the result.  ``hopeless`` is what
-    `Recipe.hopeless` says: the user is warned of it before anything is booked.
+    The ledger is told these; ``question`` goes into the result.  ``futility`` is what
+    `Recipe.futility` says: the user is warned of it before anything is booked.
     """
 
     unit: str = "one record"
     purpose: str = "fit"
     schema: str = ""
     question: Question | None = None
-    hopeless: str = ""
+    futility: str = ""
 
 
 def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
@@ -218,10 +218,10 @@ def fit(
     """
     workers.check()
     booked = entry(recipe, source.n, subject)
-    if subject.hopeless:
+    if subject.futility:
         remedies = "; ".join(REMEDIES)
         warnings.warn(
-            f"{subject.hopeless}. The budget is spent all the same; {remedies}",
+            f"{subject.futility}. The budget is spent all the same; {remedies}",
             HopelessFitWarning,
             stacklevel=4,  # who called the fit of a model
         )

@@ -8,7 +8,7 @@ believed, elsewhere the guess.
 | ------ | --------------------------------------------------------------------- | ----------------- |
 | Ĥ, h   | H as it was released, and the scale of its noise, in u                | `released`        |
 | M̂      | the second moments as they were released                              | `Moments`         |
-| S      | a guess of H about its own mean, in (1, x)                            | `Guess.matrix`    |
+| S      | a guess of H about its own mean, in (1, x)                            | `HessianPrior.matrix`    |
 | P      | what H is off S: F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
 | Q      | eigenvectors of P in u                                                | `basis`           |
 
@@ -26,7 +26,7 @@ from dpinfer.inference.moments import LEVELS, Columns, Moments, within_factors
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
 
-_LEAST = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
+_MIN_SDS = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
 _SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
 _PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
 # by which the curvature of a column is off that of all records
@@ -34,7 +34,7 @@ _CURVED = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class ReleasedMoments:
     """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and
     their deviations.
 
@@ -42,15 +42,17 @@ class Seen:
     """
 
     first: float
-    loose: float
+    first_sd: float
     mean: Array
-    unsure: Array
+    sum_sd: Array
     variance: Array
     raw: Array
-    noise: Array
+    entry_sd: Array
 
 
-def seen(released: Array, back: Array, columns: Columns, noise: float) -> Seen:
+def released_moments(
+    released: Array, back: Array, columns: Columns, noise: float
+) -> ReleasedMoments:
     """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of
     ``released``.
 
@@ -59,14 +61,14 @@ def seen(released: Array, back: Array, columns: Columns, noise: float) -> Seen:
     """
     H = back.T @ released @ back
     length = back.T @ back
-    loose = noise * float(length[0, 0])
-    first = max(float(H[0, 0]), loose)
+    first_sd = noise * float(length[0, 0])
+    first = max(float(H[0, 0]), first_sd)
     beside = noise**2 / 2 * (length[0, 0] * np.diag(length) + length[0] ** 2)
     own = (noise * np.diag(length)) ** 2
     both = 1 / (1 / beside + 1 / own)
     total = np.where(columns.dummy, (H[0] / beside + np.diag(H) / own) * both, H[0])
-    unsure = np.sqrt(np.where(columns.dummy, both, beside))
-    least = np.where(columns.dummy, _LEAST * unsure / first, -1.0)
+    sum_sd = np.sqrt(np.where(columns.dummy, both, beside))
+    least = np.where(columns.dummy, _MIN_SDS * sum_sd / first, -1.0)
     mean = within_factors(
         np.clip(total / first, least, np.where(columns.dummy, LEVELS, 1.0)), columns
     )
@@ -75,14 +77,14 @@ def seen(released: Array, back: Array, columns: Columns, noise: float) -> Seen:
     squares = centred.T @ centred
     deviation = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
     raw = centred.T @ released @ centred
-    of_number = np.maximum(np.diag(raw), _LEAST * np.diag(deviation))
+    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(deviation))
     variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
     variance[0] = first
-    return Seen(first, loose, mean, unsure, variance, raw, deviation)
+    return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, deviation)
 
 
 @dataclass(frozen=True, eq=False)
-class Guess:
+class HessianPrior:
     """S about ``mean``, and what it is unsure of.
 
     ``count`` has the deviations of the variances, those of levels by the release of H alone;
@@ -95,15 +97,15 @@ class Guess:
     limited: npt.NDArray[np.bool_]
 
 
-def guess(
-    H: Seen,
-    M: Seen,
+def hessian_prior(
+    H: ReleasedMoments,
+    M: ReleasedMoments,
     moments: Array,
     columns: Columns,
-    line: Array,
+    coef: Array,
     family: Family,
     limited: npt.NDArray[np.bool_],
-) -> Guess:
+) -> HessianPrior:
     """Correlations of the moments; means and variances of H as far as they are known, else those of
     the moments.
 
@@ -120,18 +122,18 @@ def guess(
 
     frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
     if family.counts:
-        frequency = _tilted(frequency, plain, line, columns)
+        frequency = _tilted(frequency, plain, coef, columns)
     off = _CURVED * np.where(columns.dummy, frequency, np.sqrt(variance0))
-    mean, _ = _averaged(H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first))
+    mean, _ = _averaged(H.mean, H.sum_sd / H.first, frequency, np.hypot(off, M.sum_sd / M.first))
     mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
     mean = within_factors(mean, columns)
-    unsure = np.hypot(_CURVED * variance0, np.diag(M.noise) / M.first)
+    unsure = np.hypot(_CURVED * variance0, np.diag(M.entry_sd) / M.first)
     variance, sure = _averaged(
-        np.diag(H.raw) / H.first, np.diag(H.noise) / H.first, variance0, unsure
+        np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, unsure
     )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
-    count = np.where(columns.dummy, H.unsure, H.first * sure)
-    count[0] = H.loose
+    count = np.where(columns.dummy, H.sum_sd, H.first * sure)
+    count[0] = H.first_sd
     mean[0] = 0.0
     variance[0] = 1.0
     size = np.sqrt(np.outer(variance, variance))
@@ -141,18 +143,18 @@ def guess(
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
-    return Guess(mean, H.first * correlation * size, count, limited)
+    return HessianPrior(mean, H.first * correlation * size, count, limited)
 
 
-def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
+def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Array:
     """Means of the columns where a record counts by the mean of its outcome, exp of the predictor.
 
     The mean of a number moves by Cov θ, as where all is Gaussian; a level counts as its own rate.
     """
-    found = np.clip(mean + covariance @ np.concatenate([[0.0], line[1:]]), -1.0, 1.0)
+    found = np.clip(mean + covariance @ np.concatenate([[0.0], coef[1:]]), -1.0, 1.0)
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        rates = mean[levels] * np.exp(np.clip(line[levels], -FARTHEST, FARTHEST))
+        rates = mean[levels] * np.exp(np.clip(coef[levels], -FARTHEST, FARTHEST))
         found[levels] = rates / (max(1 - float(mean[levels].sum()), 1e-6) + rates.sum())
     return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, LEVELS), found))
 
@@ -164,24 +166,26 @@ def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[
 
 
 @dataclass(frozen=True, eq=False)
-class Curvature:
+class HessianPosterior:
     """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations
     of its entries.
     """
 
     basis: Array
     matrix: Array
-    left: Array
+    entry_sd: Array
 
     def moved(self, second: Array) -> Array:
         """The covariance of (H - mean) δ, for the second moment of δ: both in the basis."""
-        variance = self.left**2
+        variance = self.entry_sd**2
         found = variance * second
         np.fill_diagonal(found, variance @ np.diag(second))
         return np.asarray(found)
 
 
-def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Moments) -> Curvature:
+def hessian_posterior(
+    released: Array, noise: float, S: HessianPrior, back: Array, moments: Moments
+) -> HessianPosterior:
     """H from its release and from a guess that is off by a part of itself: the mean of those that
     the release allows.
 
@@ -211,14 +215,14 @@ def curvature(released: Array, noise: float, S: Guess, back: Array, moments: Mom
     _, values, Q = judged(float(weights @ _PARTS / weights.sum()))
     prior = np.outer(values, values)
     part = prior / (prior + noise**2)
-    left = noise * np.sqrt(part / 2)
-    np.fill_diagonal(left, np.sqrt(2) * np.diag(left))
+    entry_sd = noise * np.sqrt(part / 2)
+    np.fill_diagonal(entry_sd, np.sqrt(2) * np.diag(entry_sd))
     matrix = Q.T @ base @ Q + part * (Q.T @ (released - base) @ Q)
     lowest, vectors = np.linalg.eigh(matrix)
     squares = vectors**2
-    floor = _LEAST * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(left**2), squares))
+    floor = _MIN_SDS * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(entry_sd**2), squares))
     matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
-    return Curvature(Q, matrix, left)
+    return HessianPosterior(Q, matrix, entry_sd)
 
 
 def _likelihood(gap: Array, variance: Array) -> float:

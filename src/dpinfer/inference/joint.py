@@ -6,7 +6,7 @@ contrast is one question to the same law: a combination c of the coefficients θ
 | symbol | meaning                                                       | name in code  |
 | ------ | ------------------------------------------------------------- | ------------- |
 | S      | plausible size of a coefficient                               | `sizes`       |
-| H      | curvature in a basis in which what is unsure is independent   | `curvature`   |
+| H      | curvature in a basis in which what is unsure is independent   | `hessian`   |
 | R      | deviations of its entries                                     | `doubt`       |
 | Q      | from θ to that basis                                          | `basis`       |
 """
@@ -60,35 +60,35 @@ class Joint:
     """The law of all coefficients of a fit, open ones too, at the released centre.
 
     ``estimate``, ``covariance`` and ``sampling`` (the part of it that is no noise) are given that
-    each coefficient is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept,
+    each coefficient is N(``prior_mean``, ``prior_sd``²) a priori: ``prior_sd`` is S but for the intercept,
     which is as good as free.  ``own`` is what is unsure of a column's own information beside
-    ``doubt``.
+    ``hessian_sd``.
 
-    ``bent`` and ``allowed`` are allowed for at both ends of an interval: what a quadratic does not
+    ``curvature_correction`` and ``bias_bound`` are allowed for at both ends of an interval: what a quadratic does not
     see of the last step, and what a fit may be off beside.  ``few`` and ``toward`` are, of each
     level, the relative noise of its number of events and the side to which it would move its
     coefficient; ``reference_few`` and ``reference_toward`` those of the reference of its factor.
     ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far out in a
-    column count less, or not as they are.  ``longer`` is an allowance on one side that saved results of
+    column count less, or not as they are.  ``tail_allowance`` is an allowance on one side that saved results of
     an earlier version have.
 
     All these are about columns as the fit measures them, ``centre`` where the intercept is the
-    predictor.  ``lines`` has, for every coefficient of the formula in its own units, the
+    predictor.  ``contrasts`` has, for every coefficient of the formula in its own units, the
     combination of theirs that it is; ``shift`` is added to the intercept.
     """
 
     estimate: Array
-    line: Array
+    prior_mean: Array
     covariance: Array
     sampling: Array
     sizes: Array
-    prior: Array
+    prior_sd: Array
     basis: Array
-    curvature: Array
-    doubt: Array
+    hessian: Array
+    hessian_sd: Array
     own: Array
-    bent: Array
-    allowed: Array
+    curvature_correction: Array
+    bias_bound: Array
     few: Array
     toward: Array
     reference_few: Array
@@ -96,9 +96,9 @@ class Joint:
     group: Array
     tail: Array
     centre: Array
-    lines: Array
+    contrasts: Array
     shift: float = 0.0
-    longer: Array | float = 0.0
+    tail_allowance: Array | float = 0.0
 
     def __len__(self) -> int:
         return len(self.estimate)
@@ -108,17 +108,17 @@ class Joint:
 
         Their own plausible size is divided out: only that of others counts.
         """
-        vectors = asked @ self.lines
+        vectors = asked @ self.contrasts
         variance = np.einsum("ij,jk,ik->i", vectors, self.covariance, vectors)
-        prior = vectors**2 @ self.prior**2
-        alone = 1 / np.maximum(1 / variance - 1 / prior, _LEFT / variance)
-        start = vectors @ self.line
+        prior_sd = vectors**2 @ self.prior_sd**2
+        alone = 1 / np.maximum(1 / variance - 1 / prior_sd, _LEFT / variance)
+        start = vectors @ self.prior_mean
         estimate = start + (vectors @ self.estimate - start) * alone / variance
         stretch = np.sqrt(alone / variance)
         sampling = (vectors @ self.sampling @ vectors.T) * np.outer(stretch, stretch)
         total = (vectors @ self.covariance @ vectors.T) * np.outer(stretch, stretch)
         noise = total - sampling
-        below, above = self._allowed(vectors)
+        below, above = self._allowances(vectors)
         law = BiasedNormal(sampling, (noise + noise.T) / 2, below, above, draws, seed)
         return Answers(estimate + self.shift * asked[:, 0], law, self._reasons(vectors, alone))
 
@@ -127,7 +127,7 @@ class Joint:
         """The mean of every coefficient of the formula, shrunk towards the line where little is
         known of it.
         """
-        found = self.lines @ self.estimate
+        found = self.contrasts @ self.estimate
         found[0] += self.shift
         return np.asarray(found)
 
@@ -138,7 +138,7 @@ class Joint:
         return replace(
             self,
             estimate=to @ self.estimate,
-            line=to @ self.line,
+            prior_mean=to @ self.prior_mean,
             covariance=to @ self.covariance @ to.T,
             sampling=to @ self.sampling @ to.T,
             basis=self.basis @ np.linalg.inv(to),
@@ -148,7 +148,7 @@ class Joint:
     @cached_property
     def _inverse(self) -> Array:
         """The inverse of the curvature, in coefficients."""
-        half = np.linalg.solve(self.basis, np.linalg.inv(self.curvature))
+        half = np.linalg.solve(self.basis, np.linalg.inv(self.hessian))
         return np.asarray(np.linalg.solve(self.basis, half.T))
 
     def signal(self, vectors: Array) -> Array:
@@ -157,7 +157,7 @@ class Joint:
         information = 1 / np.einsum("ij,ji->i", vectors, reached)
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
-        by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.doubt**2), squares)
+        by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.hessian_sd**2), squares)
         by_column = _by_itself(vectors) ** 4 @ self.own**2
         return np.asarray(information / np.sqrt(by_entry + by_column))
 
@@ -177,7 +177,7 @@ class Joint:
         size = np.sqrt(vectors**2 @ self.sizes**2)
         known = (
             (np.sqrt(alone) <= OPEN * size)
-            & (self._bent(vectors) <= OPEN * size)
+            & (self._curvature_correction(vectors) <= OPEN * size)
             & (signal >= SIGNAL)
         )
         found = {
@@ -197,9 +197,9 @@ class Joint:
         alone = _by_itself(vector)
         by_itself = self.basis @ alone
         noise = np.sqrt(
-            (by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2) + alone**4 @ self.own**2
+            (by_itself**2) @ doubled(self.hessian_sd**2) @ (by_itself**2) + alone**4 @ self.own**2
         )
-        apart = float(by_itself @ self.curvature @ by_itself) >= 2 * SIGNAL * noise
+        apart = float(by_itself @ self.hessian @ by_itself) >= 2 * SIGNAL * noise
         return TOGETHER if signal < SIGNAL and apart else WEAK
 
     def _of_references(self, vectors: Array) -> Array:
@@ -217,28 +217,36 @@ class Joint:
             np.abs(found) > 1e-9 * np.abs(vectors).max(axis=1, keepdims=True), found, 0.0
         )
 
-    def _bent(self, vectors: Array) -> Array:
+    def _curvature_correction(self, vectors: Array) -> Array:
         """What a quadratic does not see: of one column b, of a combination its step times the
         largest b/|step| in it.
 
         So nothing is allowed for where the steps of its parts cancel.
         """
-        step = self.estimate - self.line
-        slope = self.bent / np.maximum(np.abs(step), np.finfo(float).tiny)
+        step = self.estimate - self.prior_mean
+        slope = self.curvature_correction / np.maximum(np.abs(step), np.finfo(float).tiny)
         largest = np.where(vectors != 0, slope, 0.0).max(axis=1, initial=0.0)
-        return np.asarray(np.minimum(np.abs(vectors @ step) * largest, np.abs(vectors) @ self.bent))
+        return np.asarray(
+            np.minimum(
+                np.abs(vectors @ step) * largest, np.abs(vectors) @ self.curvature_correction
+            )
+        )
 
-    def _allowed(self, vectors: Array) -> tuple[Array, Array]:
+    def _allowances(self, vectors: Array) -> tuple[Array, Array]:
         """What is allowed for below and above: bends at both ends, few events and longer tails on the
         side to which they would move.
         """
-        both = self._bent(vectors) + np.abs(vectors) @ self.allowed
+        both = self._curvature_correction(vectors) + np.abs(vectors) @ self.bias_bound
         below = both.copy()
         above = both.copy()
         parts = (
-            (vectors, np.broadcast_to(self.longer, len(self)), 1.0),
-            (vectors, allowed_for(self.few), self.toward),
-            (self._of_references(vectors), allowed_for(self.reference_few), self.reference_toward),
+            (vectors, np.broadcast_to(self.tail_allowance, len(self)), 1.0),
+            (vectors, event_allowance(self.few), self.toward),
+            (
+                self._of_references(vectors),
+                event_allowance(self.reference_few),
+                self.reference_toward,
+            ),
         )
         for weights, allowance, toward in parts:
             moved = weights * allowance * toward
@@ -253,7 +261,7 @@ def _by_itself(vectors: Array) -> Array:
     return np.asarray(vectors / np.maximum(squared, np.finfo(float).tiny))
 
 
-def allowed_for(doubt: Array) -> Array:
+def event_allowance(doubt: Array) -> Array:
     """The part of an interval of a logarithm beyond the normal one, for a number known to this
     relative deviation.
     """

@@ -31,7 +31,7 @@ from dpinfer.numerics.arrays import Array, Indices
 
 SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
-LEAST_EVENTS = 8.0
+MIN_EVENTS = 8.0
 """The fewest records of a kind that a statement may rest on."""
 SURE = 3.0
 """Deviations of the noise that make sure of something about the whole fit."""
@@ -51,11 +51,11 @@ records, 0 for others.
 @dataclass(frozen=True, eq=False)
 class Local:
     """Functions from ``low`` to ``high`` that are near 0 for most records: ``matrix`` times the
-    columns at ``places``, of which the first is the intercept or a level.  They are ``shares`` if,
+    columns at ``columns``, of which the first is the intercept or a level.  They are ``shares`` if,
     with what was left out, they are at least 0 and add up to the first.
     """
 
-    places: Indices
+    columns: Indices
     matrix: Array
     low: Array
     high: Array
@@ -87,7 +87,7 @@ class Columns:
         """Which are columns of splines."""
         found = np.zeros(len(self), dtype=bool)
         for local in self.local:
-            found[local.places[1:]] = True
+            found[local.columns[1:]] = True
         return found
 
     @property
@@ -126,8 +126,8 @@ limits of single numbers decide, and a larger radius would only make the release
 
 
 _RADIUS_FACTOR = 0.5  # of n over the norm of the noise of the Hessian
-_LEAST_RADIUS = 2.0
-_MOST_RADIUS = 10.0
+_MIN_RADIUS = 2.0
+_MAX_RADIUS = 10.0
 _RADIUS_FEW = 25.0  # over the number of columns: where these are few
 
 
@@ -137,10 +137,10 @@ def radius_factor(d: int, n: float, noise: float) -> float:
     The larger the better the Hessian is known: down-weighted rows cost bias.
     """
     known = _RADIUS_FACTOR * n / (4 * d * noise * np.sqrt(2 * d))
-    most = max(_MOST_RADIUS, _RADIUS_FEW / d)
+    upper = max(_MAX_RADIUS, _RADIUS_FEW / d)
     # beyond, both grow: what is let in, and n over noise
     largest = FARTHEST_SDS**2
-    return float(max(_LEAST_RADIUS, _RADIUS_FEW / d, min(known, np.sqrt(most * known), largest)))
+    return float(max(_MIN_RADIUS, _RADIUS_FEW / d, min(known, np.sqrt(upper * known), largest)))
 
 
 _FARTHEST_ROWS = 3.0, 12.0
@@ -219,7 +219,7 @@ def preconditioner(
     gamma[0] = 0.0
     more = np.diag(gamma)
     for local in columns.local:
-        _, *places = local.places
+        _, *places = local.columns
         more[places] = 0.0
         fits = (kappa if rows is None else rows) * len(moments)
         more[np.ix_(places, places)] = _local_gamma(local, moments / n, fits)
@@ -231,8 +231,8 @@ def preconditioner(
 
 def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
     """γ of local functions as a matrix of their columns."""
-    among = mean_moments[np.ix_(local.places, local.places)]
-    mean = local.matrix @ mean_moments[local.places, 0]
+    among = mean_moments[np.ix_(local.columns, local.columns)]
+    mean = local.matrix @ mean_moments[local.columns, 0]
     variance = np.maximum(np.diag(local.matrix @ among @ local.matrix.T) - mean**2, 0.0)
     reach = np.maximum(local.high - mean, mean - local.low)
     gamma = np.maximum(0.0, reach**2 / radius2 - variance)
@@ -266,7 +266,7 @@ def undispersed(matrix: Array, scale: float) -> Array:
     return np.asarray((vectors * (values - pushed)[..., None, :]) @ vectors.mT)
 
 
-def deviations(moments: Array) -> Array:
+def column_sds(moments: Array) -> Array:
     """Standard deviation of each column, never below .01; the intercept's is 1."""
     M = moments / moments[0, 0]
     spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))

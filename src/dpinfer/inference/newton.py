@@ -32,12 +32,12 @@ LARGEST_SPREAD = 4.0
 _LARGEST_SHARE = 0.4995  # beyond one half: a rarer outcome is taken for one in 2,000
 _EXPECTED = 1.0  # deviation of the log-odds that a first line expects of whitened columns together
 _EXPECTED_LOG = 0.5  # deviation of the logarithm of a count that a first line expects
-_LEAST_RATE = 0.2  # of the mean of a capped count: the least that a line takes it for
+_MIN_RATE = 0.2  # of the mean of a capped count: the least that a line takes it for
 _HALVINGS = 6  # of a step whose curvature is that half way
 _WIDE = 3.0  # root mean squares of a step that its rest lets in
-# of a change of the predictor, which no record's exceeds (`dpinfer.mechanisms.step_sums.rest_sum`)
+# of a change of the predictor, which no record's exceeds (`dpinfer.mechanisms.step_sums.remainder_sum`)
 _WIDEST = 60.0
-_BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
+_MAX_SECOND_DERIVATIVE = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
 _TINY = 1e-12
 _SIGNAL = 0.1  # the variance of a scaled outcome that a line is expected to explain
 
@@ -51,17 +51,17 @@ def normal_nodes(number: int = 41) -> tuple[Array, Array]:
     return nodes, weights / weights.sum()
 
 
-def information(moments: Array, line: Array, family: Family = LOGIT) -> Array:
+def expected_hessian(moments: Array, coef: Array, family: Family = LOGIT) -> Array:
     """I(t): with η = a + sZ, Stein's identity leaves three numbers, E h, E hZ/s and E h(Z² - 1)/s²,
     h the slope of the mean.
     """
     n = moments[0, 0]
     mean = moments[0] / n
     covariance = moments / n - np.outer(mean, mean)
-    spread = float(np.sqrt(max(line @ covariance @ line, 1e-9)))
+    spread = float(np.sqrt(max(coef @ covariance @ coef, 1e-9)))
     nodes, weights = normal_nodes()
-    h = weights * family.slope(mean_at(mean @ line + spread * nodes, family))
-    along = covariance @ line
+    h = weights * family.slope(mean_at(mean @ coef + spread * nodes, family))
+    along = covariance @ coef
     cross = np.outer(along, mean)
     second = moments / n
     slope = h @ nodes / spread
@@ -78,15 +78,15 @@ def mean_at(predictor: Array, family: Family) -> Array:
     return family.mean(np.clip(predictor, -FARTHEST, FARTHEST))
 
 
-def _root(information: Array) -> Array:
+def _root(expected_hessian: Array) -> Array:
     """A Cholesky factor, of a matrix that is flat in no direction."""
     return np.asarray(
-        np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max()))),
+        np.linalg.cholesky(raised(expected_hessian, 1e-6 * float(np.abs(expected_hessian).max()))),
         dtype=float,
     )
 
 
-def first_line(
+def logistic_pilot(
     moments: Array, score: Array, n: float, columns: Columns, noise: Array, kappa: float
 ) -> Array:
     """A line from sum x xᵀ and the score at 0: least squares of the label, then its length.
@@ -112,12 +112,12 @@ def first_line(
     covariance = raised(moments / n, 1e-7) - np.outer(mean, mean)
     spread = float(np.sqrt(max(slopes @ covariance @ slopes, _TINY)))
     scale, intercept = _length(spread, share)
-    line = scale * slopes
-    line[0] = intercept - mean @ line
-    return np.asarray(line)
+    coef = scale * slopes
+    coef[0] = intercept - mean @ coef
+    return np.asarray(coef)
 
 
-def count_line(
+def poisson_pilot(
     moments: Array,
     score: Array,
     noise: Array,
@@ -148,16 +148,16 @@ def count_line(
     along = vectors.T @ toward
     slopes = cap / 2 * whitening.T @ vectors @ (values * along / (values**2 + error / signal))
     centre = moments[0] / n
-    rate = max(mean + float(centre @ slopes), _LEAST_RATE * mean)
-    line = slopes / (rate * sizes.shows)
+    rate = max(mean + float(centre @ slopes), _MIN_RATE * mean)
+    coef = slopes / (rate * sizes.shows)
     logs = _logs_of_levels(slopes, rate, centre, columns) / sizes.shows
-    line = np.where(columns.dummy, (line + logs) / 2, line)
-    line[0] = 0.0
+    coef = np.where(columns.dummy, (coef + logs) / 2, coef)
+    coef[0] = 0.0
     covariance = raised(moments / n, 1e-7) - np.outer(centre, centre)
-    variance = float(line @ covariance @ line)
+    variance = float(coef @ covariance @ coef)
     whole = rate * sizes.mean / mean
-    line[0] = np.log(whole) - variance / 2 - centre @ line
-    return np.asarray(line)
+    coef[0] = np.log(whole) - variance / 2 - centre @ coef
+    return np.asarray(coef)
 
 
 def _logs_of_levels(slopes: Array, rate: float, centre: Array, columns: Columns) -> Array:
@@ -167,8 +167,8 @@ def _logs_of_levels(slopes: Array, rate: float, centre: Array, columns: Columns)
     logs = np.zeros(len(slopes))
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        reference = max(rate - float(centre[levels] @ slopes[levels]), _LEAST_RATE * rate)
-        logs[levels] = np.log(np.maximum(1 + slopes[levels] / reference, _LEAST_RATE))
+        reference = max(rate - float(centre[levels] @ slopes[levels]), _MIN_RATE * rate)
+        logs[levels] = np.log(np.maximum(1 + slopes[levels] / reference, _MIN_RATE))
     return logs
 
 
@@ -197,27 +197,27 @@ def _length(spread: float, share: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Usual:
+class MeanInformation:
     """Of records at a line, if x is Gaussian: the mean information p(1 - p), and over it the mean
     of max(p, 1 - p)².
     """
 
-    information: float
-    farthest2: float
+    mean_slope: float
+    max_residual2: float
 
     @classmethod
-    def at(cls, moments: Array, line: Array) -> "Usual":
+    def at(cls, moments: Array, coef: Array) -> "MeanInformation":
         """At this line."""
         mean = moments[0] / moments[0, 0]
         covariance = moments / moments[0, 0] - np.outer(mean, mean)
         nodes, weights = normal_nodes()
-        p = mean_at(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes, LOGIT)
+        p = mean_at(mean @ coef + np.sqrt(max(coef @ covariance @ coef, 1e-9)) * nodes, LOGIT)
         h = weights * p * (1 - p)
         return cls(float(h.sum()), float(h @ np.maximum(p, 1 - p) ** 2 / h.sum()))
 
 
 @dataclass(frozen=True, eq=False)
-class Terrain:
+class LocalModel:
     """Where steps are taken: the moments, a line, and the matrix A of its geometry.
 
     ``dispersion`` is the variance of an outcome over the slope of its mean, ``least`` the least
@@ -226,14 +226,14 @@ class Terrain:
     """
 
     moments: Array
-    line: Array
+    coef: Array
     matrix: Array
     family: Family = LOGIT
     dispersion: float = 1.0
-    least: float = 1.0
+    min_information: float = 1.0
     columns: Columns | None = None
 
-    def after(self, hessian: Array, step: Array) -> Array:
+    def hessian_after(self, hessian: Array, step: Array) -> Array:
         """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ; that of counts
         as `tilted` has it.
         """
@@ -241,16 +241,16 @@ class Terrain:
         if self.columns is not None:
             back = self._inverse
             return np.asarray(A @ tilted(back @ hessian @ back.T, A.T @ step, self.columns) @ A.T)
-        later = A @ information(self.moments, self.line + A.T @ step, self.family) @ A.T
+        later = A @ expected_hessian(self.moments, self.coef + A.T @ step, self.family) @ A.T
         change = _root(later) @ self._root_inverse
         return np.asarray(change @ hessian @ change.T)
 
-    def expected(self) -> Array:
+    def expected_hessian(self) -> Array:
         """H at the line as the moments have it, but for a factor."""
         if self.columns is None:
-            seen = information(self.moments, self.line, self.family)
+            seen = expected_hessian(self.moments, self.coef, self.family)
         else:
-            seen = tilted(self.moments, self.line, self.columns)
+            seen = tilted(self.moments, self.coef, self.columns)
         return np.asarray(self.matrix @ seen @ self.matrix.T)
 
     @cached_property
@@ -262,7 +262,7 @@ class Terrain:
     def _root_inverse(self) -> Array:
         """The inverse of a root of the information at the line."""
         A = self.matrix
-        before = A @ information(self.moments, self.line, self.family) @ A.T
+        before = A @ expected_hessian(self.moments, self.coef, self.family) @ A.T
         return np.asarray(np.linalg.inv(_root(before)))
 
     def length(self, hessian: Array, step: Array) -> float:
@@ -273,7 +273,7 @@ class Terrain:
     def _total_slope(self, hessian: Array) -> float:
         """The sum of h' over records."""
         level = self._inverse[0]  # the intercept in u
-        return max(float(level @ hessian @ level), self.least)
+        return max(float(level @ hessian @ level), self.min_information)
 
     def best_step(self, hessian: Array, score: Array, noise: float) -> Array:
         """The step that undoes a score, as far as it is more than noise of this variance and
@@ -295,10 +295,10 @@ class Terrain:
 
         step = solved(hessian)
         for _ in range(_HALVINGS):
-            step = step / 2 + solved(self.after(hessian, step / 2)) / 2
+            step = step / 2 + solved(self.hessian_after(hessian, step / 2)) / 2
         return step
 
-    def rest_clip(self, hessian: Array, step: Array, most: float) -> float:
+    def remainder_clip(self, hessian: Array, step: Array, max_influence: float) -> float:
         """What a record may add to the rest of a step: the smaller of two bounds for those within
         three mean squares.
 
@@ -310,10 +310,10 @@ class Terrain:
         left = np.expm1(reach) - reach
         slope = self._total_slope(hessian) / self.moments[0, 0]
         by_length = min(float(np.linalg.norm(step)) / reach, np.sqrt(slope)) * left
-        return float(max(min(by_length, _BEND * reach**2 * most), 1e-6))
+        return float(max(min(by_length, _MAX_SECOND_DERIVATIVE * reach**2 * max_influence), 1e-6))
 
 
-def crude_line(moments: Array, score: Array, noise: Array, n: float) -> Array:
+def least_squares_pilot(moments: Array, score: Array, noise: Array, n: float) -> Array:
     """Coefficients of whitened columns from noisy moments and a noisy score of a scaled outcome; a
     ridge.
 

@@ -25,25 +25,32 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.inference.hessian import Curvature, Guess, Seen, curvature, guess, seen
+from dpinfer.inference.hessian import (
+    HessianPosterior,
+    HessianPrior,
+    ReleasedMoments,
+    hessian_posterior,
+    hessian_prior,
+    released_moments,
+)
 from dpinfer.inference.joint import NO_EVENTS, REFERENCE, SIGNAL, Answers, Joint
 from dpinfer.inference.moments import (
-    LEAST_EVENTS,
+    MIN_EVENTS,
     SURE,
     Columns,
     Moments,
     Scales,
-    deviations,
+    column_sds,
     raised,
     shrink,
 )
-from dpinfer.inference.newton import Terrain
+from dpinfer.inference.newton import LocalModel
 from dpinfer.numerics.arrays import Array, Indices, solved
 from dpinfer.numerics.links import Family
 
 LEVEL = 2.5
 """S of a level, and of two deviations of a number, in log-odds."""
-LEAST_RECORDS = 15.0
+MIN_RECORDS = 15.0
 """The fewest records of a level whose mean is near normal, in least squares."""
 _ROUNDS = 8  # of the second moment of δ, which decides how much the noise of H matters
 _LOOSE = 1e-2  # S over the deviation of the intercept a priori: it is as good as free
@@ -58,14 +65,14 @@ class Step:
     matrices stand in ``scales``.
     """
 
-    line: Array
+    coef_u: Array
     step: Array
     score: Array
-    rest: Array
+    remainder: Array
     hessian: Array
     score_cov: Array
     score_noise: float
-    rest_noise: float
+    remainder_noise: float
     scales: Scales
     family: Family
 
@@ -77,11 +84,11 @@ class Step:
     @property
     def noise(self) -> float:
         """The scale of the noise of score and rest together."""
-        return float(np.hypot(self.score_noise, self.rest_noise))
+        return float(np.hypot(self.score_noise, self.remainder_noise))
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class ReleasedFit:
     """A step with what is known of the columns: ``back`` is E, ``spread`` their deviations,
     ``sizes`` their S.
 
@@ -100,17 +107,17 @@ class Fitted:
     spread: Array
     sizes: Array
     tail: npt.NDArray[np.bool_]
-    allowed: Array
-    lines: Array
+    bias_bound: Array
+    contrasts: Array
     shift: float = 0.0
-    unseen: bool = False
+    without_events: bool = False
     bias: Array | float = 0.0
     limited: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, dtype=bool))
 
     @classmethod
     def of(
         cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array
-    ) -> "Fitted":
+    ) -> "ReleasedFit":
         """The fit in the geometry of a matrix; sizes are those of log-odds, and columns are as
         asked.
         """
@@ -118,7 +125,7 @@ class Fitted:
         to_centre = np.eye(d)
         to_centre[0] = centre
         back = np.asarray(np.linalg.inv(to_centre @ matrix.T), dtype=np.float64)
-        spread = deviations(moments.of(np.arange(d)))
+        spread = column_sds(moments.of(np.arange(d)))
         sizes = log_odds_sizes(spread, columns.dummy | columns.of_splines)
         return cls(
             last,
@@ -192,7 +199,7 @@ def no_events(d: int) -> Events:
     return Events(none, none, none, none)
 
 
-def events(fit: Fitted) -> Events:
+def events(fit: ReleasedFit) -> Events:
     """Of each level, and of its reference, how sure a lower estimate of the number of its events
     is.
     """
@@ -211,7 +218,7 @@ def events(fit: Fitted) -> Events:
     )
 
 
-def _doubt_of_splines(fit: Fitted) -> Array:
+def _doubt_of_splines(fit: ReleasedFit) -> Array:
     """`NO_EVENTS` for all columns of a B-spline where one of its functions may be without events: its
     coefficient could be anything, and its neighbours move with it.  0 for other columns.
 
@@ -222,15 +229,15 @@ def _doubt_of_splines(fit: Fitted) -> Array:
         if not local.shares:
             continue
         counted = np.zeros((len(found), len(local.matrix) + 1))
-        counted[local.places, 1:] = local.matrix.T
-        counted[local.places[0], 0] = 1.0
+        counted[local.columns, 1:] = local.matrix.T
+        counted[local.columns[0], 0] = 1.0
         counted[:, 0] -= counted[:, 1:].sum(axis=1)
         if _doubt(fit, counted).max() > 1 / SURE:
-            found[local.places[1:]] = NO_EVENTS
+            found[local.columns[1:]] = NO_EVENTS
     return found
 
 
-def _toward(fit: Fitted) -> tuple[Array, Array]:
+def _toward(fit: ReleasedFit) -> tuple[Array, Array]:
     """To which side the predictor of each level, and of its reference, would run without events: a
     count to nothing, a probability to where it is.
     """
@@ -238,7 +245,7 @@ def _toward(fit: Fitted) -> tuple[Array, Array]:
     if fit.last.family.counts:
         return -np.ones(d), -np.ones(d)
     columns = fit.columns
-    coef = solved(fit.back, fit.last.line + fit.last.step)
+    coef = solved(fit.back, fit.last.coef_u + fit.last.step)
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
     base = coef[0] - together @ (fit.centre * coef)
     return np.sign(base + coef), np.sign(base)
@@ -266,7 +273,7 @@ def _of_references(columns: Columns) -> Array:
     return found
 
 
-def _doubt(fit: Fitted, counted: Array) -> Array:
+def _doubt(fit: ReleasedFit, counted: Array) -> Array:
     """Relative noise of the number of events among some records; `NO_EVENTS` where there may be
     fewer than 8.
 
@@ -284,7 +291,7 @@ def _doubt(fit: Fitted, counted: Array) -> Array:
     v = uncentred @ counted
     noise = (last.scales.hessian, last.score_noise)
     if last.family.counts:
-        return _relative(v, last.hessian, last.score @ v, noise, LEAST_EVENTS * fit.dispersion)
+        return _relative(v, last.hessian, last.score @ v, noise, MIN_EVENTS * fit.dispersion)
     at_line = _relative(v, last.hessian, -np.abs(last.score @ v), noise)
     inner = solved(moments.back, moments.score)  # the score as it was released
     v = moments.back.T @ counted
@@ -298,7 +305,7 @@ def _relative(
     hessian: Array,
     further: Array,
     noise: tuple[float, float],
-    least: float = LEAST_EVENTS,
+    min_events: float = MIN_EVENTS,
 ) -> Array:
     """The noise of vᵀHv + ``further`` over it, for each column v; `NO_EVENTS` where it is below
     ``least``.  ``noise`` has the scales of that of H and of the score.
@@ -306,10 +313,10 @@ def _relative(
     length = np.linalg.norm(v, axis=0)
     number = np.einsum("ij,ik,kj->j", v, hessian, v) + further
     unsure = np.hypot(noise[0] * length**2, noise[1] * length)
-    return np.where(number >= least, unsure / np.maximum(number, least), NO_EVENTS)
+    return np.where(number >= min_events, unsure / np.maximum(number, min_events), NO_EVENTS)
 
 
-def enough_events(fit: Fitted) -> bool:
+def enough_events(fit: ReleasedFit) -> bool:
     """Whether there are surely events at all, in a logistic fit of both outcomes: by the same
     estimate, for all records.
     """
@@ -319,26 +326,26 @@ def enough_events(fit: Fitted) -> bool:
     off = float(last.score @ level)
     number = float(level @ last.hessian @ level) + (off if last.family.counts else -abs(off))
     noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
-    return bool(number >= LEAST_EVENTS * fit.dispersion + SURE * noise)
+    return bool(number >= MIN_EVENTS * fit.dispersion + SURE * noise)
 
 
-def varies(fit: Fitted) -> npt.NDArray[np.bool_]:
+def varies(fit: ReleasedFit) -> npt.NDArray[np.bool_]:
     """Return which columns have a variance, records counted by their information, that is as clear of
     the noise of the last Hessian as a coefficient needs to be reported.
     """
     H = _last_hessian(fit)
-    return np.asarray(np.diag(H.raw) > SIGNAL * np.diag(H.noise))
+    return np.asarray(np.diag(H.raw) > SIGNAL * np.diag(H.entry_sd))
 
 
-def _last_hessian(fit: Fitted) -> Seen:
+def _last_hessian(fit: ReleasedFit) -> ReleasedMoments:
     """Return the released Hessian about its own mean."""
     last = fit.last
     to_centre = np.eye(len(fit.centre))
     to_centre[0, 1:] = fit.centre[1:]
-    return seen(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian)
+    return released_moments(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian)
 
 
-def posterior(fit: Fitted) -> Joint:
+def posterior(fit: ReleasedFit) -> Joint:
     """The law of all coefficients given the releases, with S for each; the intercept is as good as
     free.
     """
@@ -346,38 +353,42 @@ def posterior(fit: Fitted) -> Joint:
     columns = fit.columns
     d = len(fit.centre)
     H = _last_hessian(fit)
-    M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise)
-    line = solved(fit.back, last.line)
+    M = released_moments(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise)
+    pilot = solved(fit.back, last.coef_u)
     # where a step is not exact, a variance in H is believed to be off that of M by half in any case
     limited = fit.limited if last.exact else np.zeros(d, dtype=bool)
-    S = guess(H, M, fit.moments.matrix, columns, line, last.family, limited)
+    S = hessian_prior(H, M, fit.moments.matrix, columns, pilot, last.family, limited)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
-    known = curvature(last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments)
-    law = _Equation(fit, S, known, about_mean, line).solved()
+    known = hessian_posterior(
+        last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments
+    )
+    law = _Equation(fit, S, known, about_mean, pilot).solved()
     few = no_events(d) if last.exact else events(fit)
     # where others explain nearly all of a number, what is left of its information may be this change
     own = S.count if last.exact else law.changed
     level = few.level
     if last.exact:
-        scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < LEAST_RECORDS)
+        scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < MIN_RECORDS)
         level = np.where(scarce, NO_EVENTS, level)
-    bent = np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
-    prior = fit.sizes.copy()
-    prior[0] /= _LOOSE
+    curvature_correction = (
+        np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
+    )
+    prior_sd = fit.sizes.copy()
+    prior_sd[0] /= _LOOSE
     return Joint(
         estimate=law.start + law.step,
-        line=law.start,
+        prior_mean=law.start,
         covariance=law.covariance,
         sampling=law.sampling,
         sizes=fit.sizes,
-        prior=prior,
+        prior_sd=prior_sd,
         basis=known.basis.T @ fit.back,
-        curvature=known.matrix,
-        doubt=known.left,
+        hessian=known.matrix,
+        hessian_sd=known.entry_sd,
         own=own,
-        bent=bent,
-        allowed=fit.allowed,
+        curvature_correction=curvature_correction,
+        bias_bound=fit.bias_bound,
         few=level,
         toward=few.level_toward,
         reference_few=few.reference,
@@ -385,7 +396,7 @@ def posterior(fit: Fitted) -> Joint:
         group=np.where(columns.dummy, columns.group, -1).astype(float),
         tail=fit.tail.astype(float),
         centre=fit.centre,
-        lines=fit.lines,
+        contrasts=fit.contrasts,
         shift=fit.shift,
     )
 
@@ -407,26 +418,26 @@ class _Solution:
 class _Equation:
     """H' δ = g - R - H a + ξ in the basis of the law of H, δ in coefficients at the centre."""
 
-    fit: Fitted
-    guess: Guess
-    known: Curvature
+    fit: ReleasedFit
+    prior: HessianPrior
+    hessian: HessianPosterior
     about_mean: Array
-    line: Array
+    pilot: Array
 
     def solved(self) -> _Solution:
         """The posterior, in rounds: what is unsure of H multiplies the way a + δ, of which δ is the
         result.
         """
         fit = self.fit
-        known = self.known
+        known = self.hessian
         last = fit.last
         d = len(fit.centre)
         basis = known.basis.T
         E = basis @ fit.back
         W = basis @ (fit.score_cov + fit.bias + last.noise**2 * np.eye(d)) @ basis.T
         way = solved(fit.back, last.step)
-        right = basis @ (last.score - last.rest) - known.matrix @ (basis @ last.step)
-        start = self.line + way
+        right = basis @ (last.score - last.remainder) - known.matrix @ (basis @ last.step)
+        start = self.pilot + way
         precision = fit.sizes**-2.0
         precision[0] *= _LOOSE**2
         step = np.zeros(d)
@@ -451,43 +462,46 @@ class _Equation:
         if last.exact:
             return _Solution(start, step, covariance, sampling, np.zeros(d))
         toward = np.linalg.inv(self.about_mean)
-        changed = self._bow(np.diag(toward @ rest @ toward.T)) * np.diag(self.guess.matrix)
+        changed = self._bow(np.diag(toward @ rest @ toward.T)) * np.diag(self.prior.matrix)
         changed[fit.columns.of_splines] = 0.0  # all of it is in the covariance
         return _Solution(start, step, covariance, sampling, changed)
 
     def _half_way(self, step: Array) -> Array:
-        """H at line + step, in the basis: changed as that of a Newton step is."""
+        """Return H at pilot + step in the basis; it changes as along a Newton step."""
         if self.fit.last.exact or not step.any():
-            return self.known.matrix
-        terrain, to_basis = self._terrain
-        H = terrain.after(to_basis.T @ self.known.matrix @ to_basis, self._from_centre @ step)
+            return self.hessian.matrix
+        local_model, to_basis = self._local_model
+        H = to_basis.T @ self.hessian.matrix @ to_basis
         inverse = np.linalg.inv(to_basis)
-        return np.asarray(inverse.T @ H @ inverse)
+        later = local_model.hessian_after(H, self._from_centre @ step)
+        return np.asarray(inverse.T @ later @ inverse)
 
     @cached_property
     def _from_centre(self) -> Array:
-        """From coefficients at the centre to those of (1, x)."""
-        d = len(self.fit.centre)
-        to_centre = np.eye(d)
+        """The map from coefficients at the centre to those of (1, x)."""
+        to_centre = np.eye(len(self.fit.centre))
         to_centre[0, 1:] = self.fit.centre[1:]
         return np.asarray(np.linalg.inv(to_centre))
 
     @cached_property
-    def _terrain(self) -> tuple[Terrain, Array]:
-        """The local model at the line in coefficients of (1, x), and from these to the basis."""
+    def _local_model(self) -> tuple[LocalModel, Array]:
+        """The local model at the pilot in coefficients of (1, x), and the map from these to the basis."""
         fit = self.fit
+        family = fit.last.family
         d = len(fit.centre)
-        columns = fit.columns if fit.last.family.counts else None
-        moments = fit.moments.of(np.arange(d))
-        line = self._from_centre @ self.line
-        terrain = Terrain(moments, line, np.eye(d), fit.last.family, columns=columns)
-        to_centre = np.linalg.inv(self._from_centre)
-        return terrain, self.known.basis.T @ fit.back @ to_centre
+        local_model = LocalModel(
+            fit.moments.of(np.arange(d)),
+            self._from_centre @ self.pilot,
+            np.eye(d),
+            family,
+            columns=fit.columns if family.counts else None,
+        )
+        return local_model, self.hessian.basis.T @ fit.back @ np.linalg.inv(self._from_centre)
 
     def _of_numbers(self, both: Array, rest: Array) -> Array:
-        """What is unsure of numbers beside the law of H: third derivatives along them, which multiply
-        what is left of the way, ``rest``; ``both`` is the second moment of all of it.
+        """Return the covariance of what third derivatives along numbers do beside the law of H.
 
+        They multiply what remains of the way, of second moment ``rest``; ``both`` is that of all of it.
         Of a number only what others do not explain counts, its tolerance: where two are nearly
         collinear each may be far off while the predictor, which the derivatives are about, is not.
         """
@@ -495,13 +509,13 @@ class _Equation:
             return np.zeros_like(both)
         toward = np.linalg.inv(self.about_mean)
         size2 = np.diag(toward @ both @ toward.T)
-        variance = np.diag(self.guess.matrix)
-        tolerance = 1 / (variance * np.diag(np.linalg.inv(self.guess.matrix)))
+        variance = np.diag(self.prior.matrix)
+        tolerance = 1 / (variance * np.diag(np.linalg.inv(self.prior.matrix)))
         # functions of one number bend with it, whatever the others explain of them
         tolerance[self.fit.columns.of_splines] = 1.0
         left2 = np.diag(toward @ rest @ toward.T) * tolerance
         square = left2 * (variance * self._bow(size2 * tolerance)) ** 2
-        dual = self.known.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
+        dual = self.hessian.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
         return np.asarray(dual * square @ dual.T)
 
     def _bow(self, size2: Array) -> Array:
@@ -514,7 +528,7 @@ class _Equation:
 
 
 @dataclass(frozen=True, eq=False)
-class Conclusion:
+class Inference:
     """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers
     about each of them.
 
@@ -527,66 +541,68 @@ class Conclusion:
     joint: Joint
     centre: Array
     answers: Answers
-    printed: npt.NDArray[np.bool_]
-    others: Answers
-    other_columns: tuple[tuple[int, int], ...]
-    whole: bool = True
+    reported: npt.NDArray[np.bool_]
+    alternatives: Answers
+    alternative_columns: tuple[tuple[int, int], ...]
+    identified: bool = True
 
     @property
     def coef(self) -> Array:
         """A number for every column: the estimate of what is printed, the posterior mean of what is
         open.
         """
-        return np.where(self.printed, self.answers.estimate, self.joint.coef)
+        return np.where(self.reported, self.answers.estimate, self.joint.coef)
 
 
-def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Conclusion:
+def infer(fit: ReleasedFit, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Inference:
     """Every coefficient is in the model; printed are those whose interval rests on the records.
 
     ``clipped`` are the numbers that the fit has clipped to their released range.
     """
     d = len(fit.centre)
     joint = posterior(fit)
-    printed = joint.about(np.eye(d), draws, seed).known
-    whole = fit.last.exact or (enough_events(fit) and not fit.unseen)
-    if not whole:
-        printed[:] = False
+    reported = joint.about(np.eye(d), draws, seed).known
+    identified = fit.last.exact or (enough_events(fit) and not fit.without_events)
+    if not identified:
+        reported[:] = False
     # the level is that of records at the reference of what is open; where a number is open there is
     # none
-    centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
+    centre = np.where(fit.columns.dummy & ~reported, 0.0, fit.centre)
     joint = joint.at(centre - fit.centre)
     answers = joint.about(np.eye(d), draws, seed)
     numbers = ~fit.columns.dummy
-    printed[0] = (
-        bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
+    reported[0] = (
+        bool(reported.any()) and bool(answers.known[0]) and bool(reported[1:][numbers[1:]].all())
     )
-    if not whole:
+    if not identified:
         joint = replace(joint, few=np.full(d, NO_EVENTS))  # so that no combination is known either
-        return Conclusion(
+        return Inference(
             joint,
             centre,
             answers,
-            printed,
+            reported,
             joint.about(np.zeros((0, d)), draws, seed),
             (),
-            whole=False,
+            identified=False,
         )
-    vectors, columns = _instead(joint, printed, answers, clipped)
+    vectors, columns = _instead(joint, reported, answers, clipped)
     as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))
     known = np.flatnonzero(as_clipped.about(vectors, draws, seed).known)
-    others = as_clipped.about(vectors[known], draws, seed)
-    return Conclusion(joint, centre, answers, printed, others, tuple(columns[k] for k in known))
+    alternatives = as_clipped.about(vectors[known], draws, seed)
+    return Inference(
+        joint, centre, answers, reported, alternatives, tuple(columns[k] for k in known)
+    )
 
 
 def _instead(
-    joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
+    joint: Joint, reported: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
 ) -> tuple[Array, list[tuple[int, int]]]:
     """Combinations that may be known instead of open coefficients: numbers as clipped, levels
     against others.
     """
-    d = len(printed)
-    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~printed)]
-    columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~printed)]
+    d = len(reported)
+    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~reported)]
+    columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~reported)]
     for group in np.unique(joint.group[joint.group >= 0]):
         levels = np.flatnonzero(joint.group == group)
         poor = [j for j in levels if answers.why[j] == REFERENCE]
@@ -594,7 +610,7 @@ def _instead(
         if not poor or base is None:
             continue
         for j in levels:
-            if j != base and not printed[j]:
+            if j != base and not reported[j]:
                 vectors.append(np.eye(d)[j] - np.eye(d)[base])
                 columns.append((int(j), base))
     return np.array(vectors).reshape(len(vectors), d), columns

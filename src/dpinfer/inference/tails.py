@@ -119,7 +119,7 @@ class Tail:
         seen = max(float(self.counts @ beyond), 0.0)
         return (seen + _SURE * float(np.linalg.norm(self.noise * beyond))) / self.n
 
-    def most_beyond(self, sizes: Array) -> Array:
+    def max_beyond(self, sizes: Array) -> Array:
         """The largest share beyond each size that the counts let be, in about 39 of 40 fits."""
         share = (np.cumsum(self.counts) + _SURE * self._deviation) / self.n
         share = np.clip(np.maximum.accumulate(share), 0.0, 1.0)
@@ -127,7 +127,7 @@ class Tail:
         return np.where(place < 0, 1.0, share[::-1][np.maximum(place, 0)])
 
     @property
-    def seen_reach(self) -> float:
+    def clear_reach(self) -> float:
         """The upper edge of the farthest bin up to which counts are clear of the noise."""
         return float(np.append(self.largest, self.edges)[self.farthest_clear])
 
@@ -164,32 +164,32 @@ average from a median.
 class TailLaw:
     """The law of the sizes that a histogram counts, by the laws that its counts leave possible.
 
-    s₀ is at ``least`` a size below which no tail begins.
+    s₀ is at ``min_start`` a size below which no tail begins.
     """
 
-    seen: Tail
-    least: float = 0.0
+    tail: Tail
+    min_start: float = 0.0
 
     @cached_property
     def _first(self) -> int:
         """The place of the edge s₀."""
-        inner = int(np.flatnonzero(self.seen.edges >= self.least)[-1])
-        return min(self.seen.farthest_clear + _INSIDE, inner)
+        inner = int(np.flatnonzero(self.tail.edges >= self.min_start)[-1])
+        return min(self.tail.farthest_clear + _INSIDE, inner)
 
     @property
     def start(self) -> float:
         """s₀."""
-        return float(self.seen.edges[self._first])
+        return float(self.tail.edges[self._first])
 
     @property
     def share(self) -> float:
         """p₀."""
-        return float(self.seen.beyond[self._first])
+        return float(self.tail.beyond[self._first])
 
     @property
     def _end(self) -> float:
         """No size is larger."""
-        return max(self.seen.largest, self.seen.end)
+        return max(self.tail.largest, self.tail.end)
 
     @cached_property
     def _judged(self) -> tuple[Array, Array]:
@@ -200,14 +200,14 @@ class TailLaw:
         any share is as likely as another before the counts are seen.
         """
         here = slice(None, self._first + 1)
-        n = self.seen.n
-        expected = np.diff(self._survival(self.seen.edges[here]), axis=-1, prepend=0.0)
-        noise = np.broadcast_to(self.seen.noise, self.seen.bins)[here]
+        n = self.tail.n
+        expected = np.diff(self._survival(self.tail.edges[here]), axis=-1, prepend=0.0)
+        noise = np.broadcast_to(self.tail.noise, self.tail.bins)[here]
         variance = noise**2 + n * self.share * expected + _TINY
-        counts = self.seen.counts[here]
+        counts = self.tail.counts[here]
         information = np.maximum((expected**2 / variance).sum(axis=-1), _TINY)
         records = (expected * counts / variance).sum(axis=-1) / information
-        records = np.clip(records + self.seen.caution / np.sqrt(information), 1.0, n)
+        records = np.clip(records + self.tail.caution / np.sqrt(information), 1.0, n)
         off = counts - records[..., None] * expected
         log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
         log_likelihood -= 0.5 * np.log(information)
@@ -233,10 +233,10 @@ class TailLaw:
 
         So a bound that is too generous does not count.
         """
-        records = np.maximum(self.seen.n * self._judged[1] / _BEYOND_END, 1.0)
+        records = np.maximum(self.tail.n * self._judged[1] / _BEYOND_END, 1.0)
         scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
         farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
-        return np.asarray(np.clip(farthest, self.seen.seen_reach, self._end))
+        return np.asarray(np.clip(farthest, self.tail.clear_reach, self._end))
 
     @cached_property
     def excesses(self) -> tuple[Array, Array]:
@@ -253,7 +253,7 @@ class TailLaw:
     def exceeded_by(self, records: float) -> float:
         """Return the size that so many records are expected to exceed."""
         sizes, beyond = self.curve
-        return float(sizes[np.append(0, np.flatnonzero(self.seen.n * beyond > records))[-1]])
+        return float(sizes[np.append(0, np.flatnonzero(self.tail.n * beyond > records))[-1]])
 
     @cached_property
     def curve(self) -> tuple[Array, Array]:
@@ -266,10 +266,10 @@ class TailLaw:
         """Sizes, and the share beyond each: up to s₀ as counted, and averages of laws then, one of each
         group of laws, from the lightest tails to the heaviest.
         """
-        edges = self.seen.edges[::-1]
+        edges = self.tail.edges[::-1]
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
         outer = np.geomspace(self.start, float(self._ends.max()), _POINTS)
-        counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
+        counted = np.interp(np.log(inner), np.log(edges), np.log(self.tail.beyond[::-1]))
         by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
         by_law = by_law.reshape(-1, len(outer))
         likely = self._judged[0].ravel()
@@ -351,7 +351,7 @@ class CountSizes:
         return max(self.largest / self.mean, math.e)
 
     @property
-    def seen(self) -> bool:
+    def positive(self) -> bool:
         """Whether outcomes are surely there that are more than next to nothing."""
         return self.tail.farthest_clear < self.tail.bins - 1
 
@@ -369,7 +369,7 @@ class CountSizes:
             capped=min(float(below[best]), float(sizes[best])),
             mean=float(below[-1]),
             shows=float(shown[best] / below[best]),
-            reach=tail.seen_reach,
+            reach=tail.clear_reach,
             tail=tail,
             largest=TailLaw(tail).exceeded_by(FEW),
         )

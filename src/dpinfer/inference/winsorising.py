@@ -143,7 +143,7 @@ class Histograms:
             if not len(order) or near[order[0]] <= 1.0:
                 return None
             tail = Tail(counts[order], n, noise[order], near[order], float(far[order[0]]))
-            return TailLaw(tail, least=1.0)
+            return TailLaw(tail, min_start=1.0)
 
         above = law((low - centre) / unit, (high - centre) / unit)
         return above, law((centre - high) / unit, (centre - low) / unit)
@@ -161,7 +161,7 @@ class Histograms:
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class NumberLaws:
     """Mean and covariance of the columns, records counted by their information, the ``farthest``
     distance of each from the mean within public bounds, whether its variance ``varies`` clear of the
     noise, and the ``laws`` of the distances of some numbers from their mean, in sds.
@@ -215,7 +215,7 @@ class WinsorLimits:
     longer.  ``unknown`` are numbers of which too little is known at any limit.
     """
 
-    numbers: Numbers
+    numbers: NumberLaws
     response: Response
     limits: Array
     distance: Array
@@ -257,7 +257,7 @@ class WinsorLimits:
                     clips, np.geomspace(clips[-1], 1.01 * max(values[-1], clips[-1]), 40)[1:]
                 )
                 share = np.interp(grid, values, beyond, right=0.0)
-                share = np.minimum(share, influences.seen.most_beyond(grid))
+                share = np.minimum(share, influences.tail.max_beyond(grid))
                 pieces = (share[1:] + share[:-1]) / 2 * np.diff(grid)
                 found[j] += np.append(np.cumsum(pieces[::-1])[::-1], 0.0)[: len(clips)]
         return found
@@ -328,7 +328,7 @@ class Costs:
 
 
 def winsor_limits(
-    numbers: Numbers,
+    numbers: NumberLaws,
     coef: Array,
     information: float,
     costs: Costs,

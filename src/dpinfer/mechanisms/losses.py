@@ -242,7 +242,7 @@ def kind(loss: Loss) -> str:
     return str(getattr(loss, "of", "margin"))
 
 
-def line(loss: Loss, outcomes: Array) -> tuple[Array | float, Array | float]:
+def sign_and_offset(loss: Loss, outcomes: Array) -> tuple[Array | float, Array | float]:
     """(s, o) with z = o + s θ·x: (y, 0) for the margin, (-1, y) for the residual.
 
     Either way a record's gradient is f'(z) s x and its Hessian f''(z) x xᵀ.

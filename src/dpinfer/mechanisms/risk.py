@@ -22,8 +22,8 @@ from dpinfer.mechanisms.losses import (
     Loss,
     SmoothedQuantile,
     check_loss,
-    line,
     reach,
+    sign_and_offset,
     slope_and_curvature,
     slope_kind,
     slope_within,
@@ -96,7 +96,7 @@ class Risk:
         """
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
+            sign, _ = sign_and_offset(self.loss, block.labels)
             z = self._z(coef, block)
             slope, curvature = slope_and_curvature(self.loss, z)
             gradient = weighted_sum(block.weights * sign * slope, block.rows)
@@ -113,7 +113,7 @@ class Risk:
         """The gradient of the loss; exact and private too."""
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
+            sign, _ = sign_and_offset(self.loss, block.labels)
             slope = self.loss.slope(self._z(coef, block))
             return weighted_sum(block.weights * sign * slope, block.rows)
 
@@ -156,7 +156,7 @@ class Risk:
         return square(block.rows, block.weights * bounded)
 
     def _steep(self, block: Block, slope: Array, largest: float) -> Array:
-        sign, _ = line(self.loss, block.labels)
+        sign, _ = sign_and_offset(self.loss, block.labels)
         return block.outer(np.asarray(block.weights * sign * np.clip(slope, -largest, largest)))
 
     def _steepest(self, coef: Array) -> float:
@@ -351,7 +351,7 @@ class Risk:
         depends on its place.  Where others may lose theirs, as one is added or removed, they are
         taken row by row.
         """
-        sign, offset = line(self.loss, block.labels)
+        sign, offset = sign_and_offset(self.loss, block.labels)
         placed = self.neighbours.in_place and block.fixed
         each = block.rows @ coef if placed else np.einsum("...ij,j->...i", block.rows, coef)
         return np.asarray(offset + sign * each)

@@ -88,7 +88,9 @@ def in_floats(bound: float, records: float) -> float:
     if records <= DEFAULT_MAX_RECORDS:
         return bound
     error = sum_error(private_number=True, units=True, records=records)
-    return bound * (1 + 2 * (error + summation_error.PLACES * records / DEFAULT_MAX_RECORDS))
+    return bound * (
+        1 + 2 * (error + summation_error.SUMMATION_ERROR * records / DEFAULT_MAX_RECORDS)
+    )
 
 
 @dataclass(frozen=True, repr=False)

@@ -44,7 +44,19 @@ _NAMES = entries.NAMES | FileNames(
         "SphericalLaplace": SphericalLaplace,
         "Unit": Unit,
         "Words": Words,
-    }
+    },
+    keys={
+        Joint: {
+            "prior_mean": "line",
+            "prior_sd": "prior",
+            "hessian": "curvature",
+            "hessian_sd": "doubt",
+            "curvature_correction": "bent",
+            "bias_bound": "allowed",
+            "tail_allowance": "longer",
+            "contrasts": "lines",
+        }
+    },
 )
 """The names of classes in saved results and descriptions; where a field is renamed, its key in files
 stays, by an entry in ``keys``."""

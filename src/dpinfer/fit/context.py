@@ -1,0 +1,108 @@
+"""What all stages of a stepped fit share: the design, the adjacency, the scaling of columns, the noise."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dpinfer.fit.column_scaling import (
+    ColumnScaling,
+)
+from dpinfer.inference.joint import SIGNAL
+from dpinfer.inference.moments import (
+    SMALLEST,
+    Columns,
+    Moments,
+    Scales,
+    farthest,
+)
+from dpinfer.inference.winsorising import NumberLaws
+from dpinfer.mechanisms.summation_error import moment_error
+from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.arrays import Array
+from dpinfer.rows.encoded import Mapped
+from dpinfer.rows.source import Source
+from dpinfer.schema.design import Design
+
+
+@dataclass(frozen=True, eq=False)
+class FitContext:
+    """What a fit rests on: the encoding, the notion of neighbours, the noise of the releases, and
+    the frame.
+
+    ``columns`` are those in the frame, and ``matrix`` leads there from (1, x~).
+    """
+
+    design: Design
+    neighbours: Neighbours
+    scales: Scales
+    scaling: ColumnScaling
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns in the frame."""
+        return self.scaling.columns(self.design)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """From (1, x~) to (1, x'), the columns in the frame."""
+        return self.scaling.matrix(self.design)
+
+    @cached_property
+    def of_units(self) -> Array:
+        """From (1, x) in original units to (1, x')."""
+        return self.scaling.of_units(self.design)
+
+    @cached_property
+    def clippable(self) -> npt.NDArray[np.bool_]:
+        """Numbers that may be clipped to their range: not those that a power or a product is made
+        of.
+        """
+        found = ~self.columns.dummy
+        found[0] = False
+        found[self.columns.of_splines] = False
+        for j, factors in self.scaling.products:
+            found[[j, *factors]] = False
+        found[list(self.design.shared)] = False
+        return found
+
+    def numbers(self, moments: Array, known: Moments, radius2: float) -> NumberLaws:
+        """What is known of the columns; ``moments`` count records by their information.
+
+        Numbers all of whose records fit a geometry of squared radius ``radius2`` have no law: nothing
+        about them is to be chosen.
+        """
+        mean = moments[0] / moments[0, 0]
+        covariance = moments / moments[0, 0] - np.outer(mean, mean)
+        variance = np.maximum(np.diag(covariance), SMALLEST)
+        np.fill_diagonal(covariance, variance)
+        scaling = self.scaling
+        ends = farthest(moments, self.columns)
+        far = self.clippable & (ends**2 > radius2 * variance)
+        laws = {}
+        for j, histograms in scaling.histograms:
+            if far[j]:
+                centre = scaling.middle[j] + scaling.half[j] * mean[j]
+                unit = scaling.half[j] * math.sqrt(variance[j])
+                laws[j] = histograms.tails(centre, unit, known.n)
+        unsure = known.noise * (known.back**2).sum(axis=1) / known.n
+        return NumberLaws(mean, covariance, ends, variance > SIGNAL * unsure, laws)
+
+    @property
+    def known_number(self) -> bool:
+        """Whether the records add up to a public number: it is not private, and each counts fully."""
+        return self.neighbours.counted and self.design.unit.equal_weights
+
+    def clustered(self, score_cov: Array, source: Source, released: float) -> Array:
+        """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one
+        ``released``.
+        """
+        n = source.n if self.neighbours.counted else released
+        return score_cov * (n / max(n - 1, 1.0)) if self.neighbours.units else score_cov
+
+    def mapped(self, source: Source, matrix: Array) -> Source:
+        """The rows u = matrix (1, x~), for their moments."""
+        whole = matrix * np.sqrt(self.design.norm2)
+        return Mapped(source, whole, self.neighbours, moment_error(whole))
