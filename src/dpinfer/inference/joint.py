@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.inference.error_laws import BiasedNormal
-from dpinfer.inference.moments import SURE
+from dpinfer.inference.moments import CLEAR
 from dpinfer.numerics.arrays import Array
 
 OPEN = 0.4
@@ -172,8 +172,8 @@ class Joint:
         signal = self.signal(vectors)
         used = vectors != 0
         tail = (used & (self.tail > 0)).any(axis=1)
-        few = (used & (self.few > 1 / SURE)).any(axis=1)
-        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
+        few = (used & (self.few > 1 / CLEAR)).any(axis=1)
+        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / CLEAR)
         size = np.sqrt(vectors**2 @ self.sizes**2)
         known = (
             (np.sqrt(alone) <= OPEN * size)

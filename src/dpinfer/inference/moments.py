@@ -33,6 +33,8 @@ SMALLEST = 1e-7
 """Eigenvalue of a mean second moment, below which rounding begins to count."""
 MIN_EVENTS = 8.0
 """The fewest records of a kind that a statement may rest on."""
+CLEAR = 4.0
+"""Sds of the noise by which a count is clear of 0: noise alone passes in one of 30,000 counts."""
 SURE = 3.0
 """Deviations of the noise that make sure of something about the whole fit."""
 LEVELS = 0.99

@@ -35,6 +35,7 @@ from dpinfer.inference.hessian import (
 )
 from dpinfer.inference.joint import NO_EVENTS, REFERENCE, SIGNAL, Answers, Joint
 from dpinfer.inference.moments import (
+    CLEAR,
     MIN_EVENTS,
     SURE,
     Columns,
@@ -232,7 +233,7 @@ def _doubt_of_splines(fit: ReleasedFit) -> Array:
         counted[local.columns, 1:] = local.matrix.T
         counted[local.columns[0], 0] = 1.0
         counted[:, 0] -= counted[:, 1:].sum(axis=1)
-        if _doubt(fit, counted).max() > 1 / SURE:
+        if _doubt(fit, counted).max() > 1 / CLEAR:
             found[local.columns[1:]] = NO_EVENTS
     return found
 
@@ -619,4 +620,4 @@ def _instead(
 def _best_known(joint: Joint, levels: Indices) -> int | None:
     """The level of a factor whose number of events is known best; None where it is known of none."""
     best = int(levels[np.argmin(joint.few[levels])])
-    return best if joint.few[best] <= 1 / SURE else None
+    return best if joint.few[best] <= 1 / CLEAR else None

@@ -22,10 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from dpinfer.inference.moments import CLEAR
 from dpinfer.numerics.arrays import Array
 
-# sds of the noise by which a tail is seen: noise alone passes for one in 30,000 bins
-CLEAR = 4.0
 # deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
 _SURE = 2.0
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
