@@ -132,7 +132,10 @@ def hessian_prior(
         np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, unsure
     )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
-    count = np.where(columns.dummy, H.sum_sd, H.first * sure)
+    # the variance of a level is s (H₀₀ - s)/H₀₀, s its sum: where nearly all records have it, noise of
+    # H₀₀ counts as much as that of s
+    of_level = np.hypot(H.sum_sd, mean**2 * H.first_sd)
+    count = np.where(columns.dummy, of_level, H.first * sure)
     count[0] = H.first_sd
     mean[0] = 0.0
     variance[0] = 1.0

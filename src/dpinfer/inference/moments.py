@@ -41,7 +41,7 @@ LEVELS = 0.99
 """The largest sum of the frequencies of a factor's levels."""
 _FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
 # of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
-_FLOOR = 0.3
+_FLOOR = 0.15
 
 
 Cell = tuple[int, tuple[tuple[int, float], ...]]
@@ -376,7 +376,7 @@ def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Col
     guess = A @ crude.moments @ A.T
     N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise)
     M = clean(back @ undispersed(N, left) @ back.T, columns, n)
-    M = back @ raised(A @ M @ A.T, _FLOOR * left * np.sqrt(2 * d)) @ back.T
+    M = back @ raised(A @ M @ A.T, _FLOOR * noise * np.sqrt(2 * d)) @ back.T
     return Moments(
         matrix=(M + M.T) / 2,
         score=back @ score,

@@ -370,7 +370,8 @@ def posterior(fit: ReleasedFit) -> Joint:
     own = S.count if last.exact else law.changed
     level = few.level
     if last.exact:
-        scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < MIN_RECORDS)
+        number = np.diag(S.matrix)
+        scarce = columns.dummy & (number < np.maximum(MIN_RECORDS, CLEAR * S.count))
         level = np.where(scarce, NO_EVENTS, level)
     curvature_correction = (
         np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
