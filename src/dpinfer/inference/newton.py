@@ -279,8 +279,8 @@ class LocalModel:
         """The step that undoes a score, as far as it is more than noise of this variance and
         sampling.
 
-        g = H a + error, the coordinates of a having one variance, which the length of g tells: the
-        best linear guess of a.  H is taken half way, as Newton's method overshoots.
+        g = H a + error, with a ~ N(0, s H⁻¹), as the error of an estimate is (Zellner's g-prior); the
+        length of g tells s: the best linear guess of a.  H is taken half way, as Newton's method overshoots.
         """
 
         def solved(curvature: Array) -> Array:
@@ -288,10 +288,10 @@ class LocalModel:
             values = np.maximum(values, 0.0)
             along = vectors.T @ score
             error = noise + self.dispersion * values
-            signal = (along @ along - error.sum()) / max((values**2).sum(), _TINY)
+            signal = (along @ along - error.sum()) / max(values.sum(), _TINY)
             if signal <= 0:
                 return np.zeros(len(score))
-            return np.asarray(vectors @ (values * along / (values**2 + error / signal)))
+            return np.asarray(vectors @ (along / (values + error / signal)))
 
         step = solved(hessian)
         for _ in range(_HALVINGS):

@@ -54,7 +54,7 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from dpinfer.inference.joint import OPEN, SIGNAL
-from dpinfer.inference.moments import SMALLEST, SURE, raised
+from dpinfer.inference.moments import CLEAR, SMALLEST, raised
 from dpinfer.inference.newton import normal_nodes
 from dpinfer.inference.tails import FEW, GROUPS, Tail, TailLaw
 from dpinfer.numerics.arrays import Array
@@ -156,8 +156,8 @@ class Histograms:
         together = np.sum(self.counts, axis=0)
         sd = self.noise * np.sqrt(len(self.counts))
         inner = together[1:-1]
-        none = inner.sum() <= SURE * sd * np.sqrt(len(inner)) and (inner <= SURE * sd).all()
-        return bool(none and min(together[0], together[-1]) > SURE * sd)
+        none = inner.sum() <= CLEAR * sd * np.sqrt(len(inner))
+        return bool(none and min(together[0], together[-1]) > CLEAR * sd)
 
 
 @dataclass(frozen=True, eq=False)
