@@ -68,27 +68,27 @@ class FitContext:
         found[list(self.design.shared)] = False
         return found
 
-    def numbers(self, moments: Array, known: Moments, radius2: float) -> NumberLaws:
-        """What is known of the columns; ``moments`` count records by their information.
+    def numbers(self, second_moments: Array, moments: Moments, radius2: float) -> NumberLaws:
+        """What is known of the columns; ``second_moments`` count records by their information.
 
         Numbers all of whose records fit a geometry of squared radius ``radius2`` have no law: nothing
         about them is to be chosen.
         """
-        mean = moments[0] / moments[0, 0]
-        covariance = moments / moments[0, 0] - np.outer(mean, mean)
+        mean = second_moments[0] / second_moments[0, 0]
+        covariance = second_moments / second_moments[0, 0] - np.outer(mean, mean)
         variance = np.maximum(np.diag(covariance), SMALLEST)
         np.fill_diagonal(covariance, variance)
         scaling = self.scaling
-        ends = farthest(moments, self.columns)
+        ends = farthest(second_moments, self.columns)
         far = self.clippable & (ends**2 > radius2 * variance)
         laws = {}
         for j, histograms in scaling.histograms:
             if far[j]:
                 centre = scaling.middle[j] + scaling.half[j] * mean[j]
                 unit = scaling.half[j] * math.sqrt(variance[j])
-                laws[j] = histograms.tails(centre, unit, known.n)
-        unsure = known.noise * (known.back**2).sum(axis=1) / known.n
-        return NumberLaws(mean, covariance, ends, variance > SIGNAL * unsure, laws)
+                laws[j] = histograms.tails(centre, unit, moments.n)
+        noise_sd = moments.noise * (moments.back**2).sum(axis=1) / moments.n
+        return NumberLaws(mean, covariance, ends, variance > SIGNAL * noise_sd, laws)
 
     @property
     def known_number(self) -> bool:
@@ -104,5 +104,5 @@ class FitContext:
 
     def mapped(self, source: Source, matrix: Array) -> Source:
         """The rows u = matrix (1, x~), for their moments."""
-        whole = matrix * np.sqrt(self.design.norm2)
-        return Mapped(source, whole, self.neighbours, moment_error(whole))
+        row_map = matrix * np.sqrt(self.design.norm2)
+        return Mapped(source, row_map, self.neighbours, moment_error(row_map))

@@ -246,10 +246,10 @@ class LinearSteps(Stepped[LinearPlan]):
         pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
         clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         if result.model.target == ROBUST:
-            most = band.most(geometry, columns) / scale.half
+            upper = band.most(geometry, columns) / scale.half
             weights = np.asarray(observations.weights)
             return noiseless.huber(
-                observations.rows, observations.labels, ordinary.coef, weights, most
+                observations.rows, observations.labels, ordinary.coef, weights, upper
             ), clipped
         return noiseless.least_squares(observations.rows, pulled, observations.weights), clipped
 
@@ -272,32 +272,32 @@ class LinearSteps(Stepped[LinearPlan]):
             method="least squares in a released geometry, docs/linear.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
         releases = self.releases_by_stage
         crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
         outcome_range = self._range(gate, cached(OutcomesOnly(source)), crude.n)
         query = moment_and_score(self.neighbours, outcome_range.middle, outcome_range.half)
-        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
-        kappa = of_columns(self._kappa(known.n), len(context.columns))
-        rows = self._kappa(known.n)
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        kappa = of_columns(self._kappa(moments.n), len(context.columns))
+        rows = self._kappa(moments.n)
         # a ridge in columns that are whitened, whatever their bounds are
-        white = preconditioner(known.matrix, context.columns, known.n, rows)
-        coef = self._pilot_coef(known, outcome_range, white, rows)
+        white = preconditioner(moments.matrix, context.columns, moments.n, rows)
+        coef = self._pilot_coef(moments, outcome_range, white, rows)
         if self.plan.target == ASKED and releases.of(FIRST_STEP):
-            rows = self._of_rows(known.n, _CLIP_SDS)
-        limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
-        matrix = self._geometry(known, limits, kappa, rows, context)
+            rows = self._of_rows(moments.n, _CLIP_SDS)
+        limits = self._winsor_limits(moments, coef, kappa, rows, outcome_range, context)
+        matrix = self._geometry(moments, limits, kappa, rows, context)
         if self.plan.target == ASKED:
-            pilot = self._pilot(matrix, coef, limits, known, outcome_range, context)
+            pilot = self._pilot(matrix, coef, limits, moments, outcome_range, context)
             for release in releases.of(FIRST_STEP):
-                usual = math.sqrt(known.n / len(coef)) / release.deviation / _CLIP_SDS
-                first = outcome_range.half / math.sqrt(rows) * max(1.0, usual)
+                typical = math.sqrt(moments.n / len(coef)) / release.deviation / _CLIP_SDS
+                first = outcome_range.half / math.sqrt(rows) * max(1.0, typical)
                 coef = self._pilot_step(gate, release, source, pilot, first)
                 # the limits rest on the coefficients, which are known better now
-                limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
-                matrix = self._geometry(known, limits, kappa, rows, context)
+                limits = self._winsor_limits(moments, coef, kappa, rows, outcome_range, context)
+                matrix = self._geometry(moments, limits, kappa, rows, context)
         linearization = self._linearization(matrix, coef, limits, context)
-        tail = self._influences(gate, source, linearization, known.n, outcome_range, rows)
+        tail = self._influences(gate, source, linearization, moments.n, outcome_range, rows)
         if tail is None:
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
@@ -305,29 +305,31 @@ class LinearSteps(Stepped[LinearPlan]):
             for release in releases.of(FIRST_STEP):
                 linearization = self._robust_step(gate, release, source, linearization, clip)
         else:
-            noise = self._scales().gradient / known.n
+            noise = self._scales().gradient / moments.n
             clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
-        last = self._exact_step(gate, source, known.n, linearization, clip, context)
+        last = self._exact_step(gate, source, moments.n, linearization, clip, context)
         fit = ReleasedFit.of(
-            last, matrix, known, context.columns, centre_of(known.matrix, context.columns)
+            last, matrix, moments, context.columns, centre_of(moments.matrix, context.columns)
         )
-        fit = self._allowing_for(fit, outcome_range, clip, rows)
-        fit, inference = self._concluded(
-            self._asked(fit, context), limits, 1.0, linearization.clipped, seed
+        fit = self._with_clip_bias(fit, outcome_range, clip, rows)
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, 1.0, linearization.clipped, seed
         )
         return FittedLinear(linearization, fit, inference, outcome_range, clip, rows)
 
     @staticmethod
     def _geometry(
-        known: Moments, limits: WinsorLimits, kappa: float, rows: float, context: FitContext
+        moments: Moments, limits: WinsorLimits, kappa: float, rows: float, context: FitContext
     ) -> Array:
         """The matrix of the geometry: columns are scaled by their radius, rows have their own."""
-        matrix = preconditioner(known.matrix, context.columns, known.n, kappa, limits.reach, rows)
+        matrix = preconditioner(
+            moments.matrix, context.columns, moments.n, kappa, limits.reach, rows
+        )
         return matrix * math.sqrt(kappa / rows)
 
-    def _limits_of(
+    def _winsor_limits(
         self,
-        known: Moments,
+        moments: Moments,
         coef: Array,
         kappa: float,
         rows: float,
@@ -339,26 +341,26 @@ class LinearSteps(Stepped[LinearPlan]):
         scales = self._scales()
         costs = Costs(
             radius2=kappa * d,
-            noise_share=(scales.gradient * _CLIP_SDS) ** 2 * d / known.n,
-            hessian_share=scales.hessian * rows * d / known.n,
+            noise_share=(scales.gradient * _CLIP_SDS) ** 2 * d / moments.n,
+            hessian_share=scales.hessian * rows * d / moments.n,
             size=outcome_range.half / _CLIP_SDS,
         )
-        information = known.n / (outcome_range.half / _CLIP_SDS) ** 2
-        return self._limits(known.matrix, coef, information, costs, context, known)
+        information = moments.n / (outcome_range.half / _CLIP_SDS) ** 2
+        return self._limits(moments.matrix, coef, information, costs, context, moments)
 
     def _pilot(
         self,
         matrix: Array,
         coef: Array,
         limits: WinsorLimits,
-        known: Moments,
+        moments: Moments,
         outcome_range: OutcomeRange,
         context: FitContext,
     ) -> Pilot:
         """Where the first step is taken."""
-        moments = known.of(np.arange(len(coef)))
+        second_moments = moments.definite
         dispersion = (outcome_range.half / _CLIP_SDS) ** 2
-        local_model = LocalModel(moments, coef, matrix, IDENTITY, dispersion=dispersion)
+        local_model = LocalModel(second_moments, coef, matrix, IDENTITY, dispersion=dispersion)
         return Pilot(local_model, self._linearization(matrix, coef, limits, context))
 
     def _range(self, gate: Gate, source: Source, n: float) -> OutcomeRange:
@@ -372,16 +374,18 @@ class LinearSteps(Stepped[LinearPlan]):
         return OutcomeRange(low, high)
 
     def _pilot_coef(
-        self, known: Moments, outcome_range: OutcomeRange, matrix: Array, kappa: float
+        self, moments: Moments, outcome_range: OutcomeRange, matrix: Array, kappa: float
     ) -> Array:
         """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
         whitening = matrix * np.sqrt(kappa * len(matrix))
-        noise = 2 * known.noise * whitening @ known.back
-        moments = whitening @ known.matrix @ whitening.T
+        noise = 2 * moments.noise * whitening @ moments.back
+        second_moments = whitening @ moments.matrix @ whitening.T
         coef = (
             outcome_range.half
             * whitening.T
-            @ least_squares_pilot(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
+            @ least_squares_pilot(
+                second_moments, 2 * whitening @ moments.score, noise @ noise.T, moments.n
+            )
         )
         coef[0] += outcome_range.middle
         return np.asarray(coef)
@@ -473,7 +477,7 @@ class LinearSteps(Stepped[LinearPlan]):
             family=IDENTITY,
         )
 
-    def _allowing_for(
+    def _with_clip_bias(
         self, fit: ReleasedFit, outcome_range: OutcomeRange, clip: Clip, kappa: float
     ) -> ReleasedFit:
         """Sizes in units of the outcome; what the clip takes off may all move the level, and any

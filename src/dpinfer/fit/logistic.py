@@ -216,37 +216,37 @@ class LogisticSteps(Stepped[GeometryPlan]):
             method="logistic regression in a released geometry, docs/geometry.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
         releases = self.releases_by_stage
         crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
         query = moment_and_score(self.neighbours)
-        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
         pilot_coef = logistic_pilot(
-            known.matrix, known.score, known.n, context.columns, known.noise * known.back
+            moments.matrix, moments.score, moments.n, context.columns, moments.noise * moments.back
         )
-        limits = self._limits_of(known, pilot_coef, context)
-        pilot = self._pilot(known, limits, pilot_coef, context)
+        limits = self._winsor_limits(moments, pilot_coef, context)
+        pilot = self._pilot(moments, limits, pilot_coef, context)
         for release in releases.of(FIRST):
             pilot_coef = self._pilot_step(
                 gate, release, source, pilot, pilot.linearization.max_influence
             )
             # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, pilot_coef, context)
-            pilot = self._pilot(known, limits, pilot_coef, context)
+            limits = self._winsor_limits(moments, pilot_coef, context)
+            pilot = self._pilot(moments, limits, pilot_coef, context)
         last = self._final_step(
-            gate, source, known.n, pilot, pilot.linearization.max_influence, context
+            gate, source, moments.n, pilot, pilot.linearization.max_influence, context
         )
         fit = ReleasedFit.of(
             last,
             pilot.local_model.matrix,
-            known,
+            moments,
             context.columns,
-            centre_of(known.matrix, context.columns),
+            centre_of(moments.matrix, context.columns),
         )
-        typical = MeanInformation.at(known.of(np.arange(len(pilot_coef))), pilot.local_model.coef)
+        typical = MeanInformation.at(moments.definite, pilot.local_model.coef)
         clipped = pilot.linearization.clipped
-        fit, inference = self._concluded(
-            self._asked(fit, context), limits, typical.mean_slope, clipped, seed
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, typical.mean_slope, clipped, seed
         )
         return FittedModel(pilot.linearization, fit, inference)
 
@@ -255,9 +255,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
         bias.
         """
         added = _ADDED / self._noise_of(typical, n)
-        least, most = _INFLUENCE
+        lower, upper = _INFLUENCE
         # beyond, both grow: what is let in, and n over noise
-        return float(max(least, min(added, math.sqrt(most * added), FARTHEST_SDS)))
+        return float(max(lower, min(added, math.sqrt(upper * added), FARTHEST_SDS)))
 
     def _noise_of(self, typical: MeanInformation, n: float) -> float:
         """The sd of the noise of a score over its own, if the largest influence is a typical one."""
@@ -266,19 +266,19 @@ class LogisticSteps(Stepped[GeometryPlan]):
             d * typical.max_residual2 / (n * typical.mean_slope)
         )
 
-    def _limits_of(self, known: Moments, coef: Array, context: FitContext) -> WinsorLimits:
+    def _winsor_limits(self, moments: Moments, coef: Array, context: FitContext) -> WinsorLimits:
         """The limits of numbers: a row counts fully where neither its leverage nor the largest
         influence of its label is too large.
         """
         scales = self._scales()
         d = len(coef)
-        n = known.n
-        moments = known.of(np.arange(d))
-        typical = MeanInformation.at(moments, coef)
+        n = moments.n
+        second_moments = moments.definite
+        typical = MeanInformation.at(second_moments, coef)
         influence = self._influence(typical, n)
         kappa = scales.kappa(d, n)
-        seen = raised(expected_hessian(moments, coef) / n, 1e-8)
-        mean = moments[0] / moments[0, 0]
+        hessian = raised(expected_hessian(second_moments, coef) / n, 1e-8)
+        mean = second_moments[0] / second_moments[0, 0]
         costs = Costs(
             radius2=d * min(kappa, influence**2),
             noise_share=(influence * self._noise_of(typical, n)) ** 2,
@@ -286,37 +286,42 @@ class LogisticSteps(Stepped[GeometryPlan]):
             size=LEVEL / 2,
             response=logistic(
                 float(mean @ coef),
-                math.sqrt(max(coef @ moments @ coef / moments[0, 0] - (mean @ coef) ** 2, 0.0)),
+                math.sqrt(
+                    max(
+                        coef @ second_moments @ coef / second_moments[0, 0] - (mean @ coef) ** 2,
+                        0.0,
+                    )
+                ),
                 typical.mean_slope,
             ),
         )
-        return self._limits(seen, coef, n * typical.mean_slope, costs, context, known)
+        return self._limits(hessian, coef, n * typical.mean_slope, costs, context, moments)
 
     def _pilot(
-        self, known: Moments, limits: WinsorLimits, coef: Array, context: FitContext
+        self, moments: Moments, limits: WinsorLimits, coef: Array, context: FitContext
     ) -> Pilot:
         """The geometry of a line: that of its information, and the largest influence of a label."""
         scales = self._scales()
         columns = context.columns
         d = len(columns)
-        moments = known.of(np.arange(d))
-        typical = MeanInformation.at(moments, coef)
-        seen = raised(expected_hessian(moments, coef) / known.n, 1e-8) * known.n
-        influence = self._influence(typical, known.n)
-        kappa = scales.kappa(d, known.n)
+        second_moments = moments.definite
+        typical = MeanInformation.at(second_moments, coef)
+        hessian = raised(expected_hessian(second_moments, coef) / moments.n, 1e-8) * moments.n
+        influence = self._influence(typical, moments.n)
+        kappa = scales.kappa(d, moments.n)
         # so that the largest influence takes no weight from what is within its limit
         stretch = math.sqrt(max(1.0, kappa / influence**2))
         distance = np.where(limits.limited, stretch, 1.0) * limits.reach
-        matrix = preconditioner(seen, columns, seen[0, 0], kappa, distance) / np.sqrt(
-            seen[0, 0] / known.n
+        matrix = preconditioner(hessian, columns, hessian[0, 0], kappa, distance) / np.sqrt(
+            hessian[0, 0] / moments.n
         )
         typical2 = (
-            float(np.trace(matrix @ seen @ matrix.T))
-            / (known.n * typical.mean_slope)
+            float(np.trace(matrix @ hessian @ matrix.T))
+            / (moments.n * typical.mean_slope)
             * typical.max_residual2
         )
         max_influence = influence * float(np.sqrt(typical2))
         return Pilot(
-            LocalModel(moments, coef, matrix),
+            LocalModel(second_moments, coef, matrix),
             self._linearization(matrix, coef, limits, context, max_influence),
         )

@@ -197,8 +197,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         assert band is not None
         assert isinstance(observations, Observations)
         offset = observations.offset + (design.offset or 0.0)
-        most = design.outcome.half
-        pulled = band.pulled(geometry, columns, most * observations.labels, offset) / most
+        upper = design.outcome.half
+        pulled = band.pulled(geometry, columns, upper * observations.labels, offset) / upper
         clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         return noiseless.poisson(
             replace(observations, labels=pulled), observations.weights
@@ -218,7 +218,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             method="Poisson regression in a released geometry, docs/counts.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
         releases = self.releases_by_stage
         predictors = source if self.design.offset is None else WithoutOffset(source)
         crude = crude_moments(gate, releases.of(CRUDE)[0], predictors, context)
@@ -226,40 +226,40 @@ class PoissonSteps(Stepped[PoissonPlan]):
         sizes = self._sizes(gate, source, crude.n)
         half = sizes.cap / 2
         query = moment_and_score(self.neighbours, half, half)
-        known = refined_moments(gate, releases.of(MOMENTS)[0], predictors, context, crude, query)
-        noise = known.noise * known.back
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], predictors, context, crude, query)
+        noise = moments.noise * moments.back
         pilot_coef = poisson_pilot(
-            known.matrix, known.score, noise, known.n, context.columns, sizes
+            moments.matrix, moments.score, noise, moments.n, context.columns, sizes
         )
         pilot_coef[0] -= log_exposure
-        seen = self._information(known, pilot_coef)
-        numbers = context.numbers(seen, known, self._kappa(known.n) * len(pilot_coef))
+        hessian = self._expected_hessian(moments, pilot_coef)
+        numbers = context.numbers(hessian, moments, self._kappa(moments.n) * len(pilot_coef))
         pilot_coef = numbers.gentle(pilot_coef, sizes.largest_ratio)
-        limits = self._limits_of(known, pilot_coef, sizes, context)
-        pilot = self._pilot(known, limits, pilot_coef, sizes, context)
+        limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+        pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
         for release in releases.of(FIRST_STEP):
-            pilot_coef = self._first_step(gate, release, source, known.n, pilot, sizes)
+            pilot_coef = self._first_step(gate, release, source, moments.n, pilot, sizes)
             # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, pilot_coef, sizes, context)
-            pilot = self._pilot(known, limits, pilot_coef, sizes, context)
-        centre = centre_of(known.matrix, context.columns)
-        law = self._law(gate, source, pilot, known.n, sizes)
+            limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+            pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
+        centre = centre_of(moments.matrix, context.columns)
+        law = self._law(gate, source, pilot, moments.n, sizes)
         clip = self._chosen_clip(
             law,
             limits,
             pilot_coef * sizes.mean,
             pilot.local_model.matrix,
-            self._scales().gradient / known.n,
+            self._scales().gradient / moments.n,
             self._of_an_event(pilot, centre, sizes, context),
         )
         # the variance of an outcome over its mean, as the tail has it
-        dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(known.n))
-        last = self._final_step(gate, source, known.n, dispersed, clip.size, context)
-        fit = ReleasedFit.of(last, pilot.local_model.matrix, known, context.columns, centre)
-        fit = self._allowing_for(fit, clip, sizes)
+        dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(moments.n))
+        last = self._final_step(gate, source, moments.n, dispersed, clip.size, context)
+        fit = ReleasedFit.of(last, pilot.local_model.matrix, moments, context.columns, centre)
+        fit = self._with_clip_bias(fit, clip, sizes)
         clipped = pilot.linearization.clipped[: len(pilot_coef)]
-        fit, inference = self._concluded(
-            self._asked(fit, context), limits, sizes.mean, clipped, seed
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, sizes.mean, clipped, seed
         )
         return FittedCounts(pilot.linearization, fit, inference, sizes, clip)
 
@@ -285,17 +285,17 @@ class PoissonSteps(Stepped[PoissonPlan]):
         counts = gate.release(release, cached(OutcomesOnly(source)), query).value[::-1]
         return CountSizes.of(Tail.halving(counts, n, release.deviation, 1.0, generous=True))
 
-    def _information(self, known: Moments, coef: Array) -> Array:
+    def _expected_hessian(self, moments: Moments, coef: Array) -> Array:
         """sum μ x xᵀ at a line, in units of the mean of μ."""
-        seen = expected_hessian(known.of(np.arange(len(coef))), coef, LOG)
-        return raised(seen / seen[0, 0], 1e-8) * known.n
+        hessian = expected_hessian(moments.definite, coef, LOG)
+        return raised(hessian / hessian[0, 0], 1e-8) * moments.n
 
-    def _limits_of(
-        self, known: Moments, coef: Array, sizes: CountSizes, context: FitContext
+    def _winsor_limits(
+        self, moments: Moments, coef: Array, sizes: CountSizes, context: FitContext
     ) -> WinsorLimits:
         """The limits of numbers: a clip of influences is taken for 4 sds of an outcome."""
         d = len(coef)
-        n = known.n
+        n = moments.n
         scales = self._scales()
         kappa = self._kappa(n)
         costs = Costs(
@@ -307,12 +307,12 @@ class PoissonSteps(Stepped[PoissonPlan]):
             largest=sizes.largest_ratio,
         )
         dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
-        seen = self._information(known, coef) / n
-        return self._limits(seen, coef, n * sizes.mean / dispersion, costs, context, known)
+        hessian = self._expected_hessian(moments, coef) / n
+        return self._limits(hessian, coef, n * sizes.mean / dispersion, costs, context, moments)
 
     def _pilot(
         self,
-        known: Moments,
+        moments: Moments,
         limits: WinsorLimits,
         coef: Array,
         sizes: CountSizes,
@@ -320,11 +320,11 @@ class PoissonSteps(Stepped[PoissonPlan]):
     ) -> Pilot:
         """The geometry of a line: that of its information."""
         columns = context.columns
-        seen = self._information(known, coef)
-        matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), limits.reach)
+        hessian = self._expected_hessian(moments, coef)
+        matrix = preconditioner(hessian, columns, moments.n, self._kappa(moments.n), limits.reach)
         matrix /= math.sqrt(sizes.mean)
         local_model = LocalModel(
-            known.of(np.arange(len(coef))),
+            moments.definite,
             coef,
             matrix,
             LOG,
@@ -401,7 +401,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
         return self._pilot_step(gate, release, source, _dispersed(pilot, dispersion), clip)
 
-    def _allowing_for(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
+    def _with_clip_bias(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
         """What the clip takes off may all move the level, and any direction by a part of it."""
         bias_bound = np.zeros(len(fit.centre))
         bias_bound[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess

@@ -130,14 +130,14 @@ def crude_moments(gate: Gate, release: NoisySum, source: Source, context: FitCon
     )
     d = source.dim
     norm2 = context.design.norm2
-    moments = unsvec(released.value, d) * norm2
+    second_moments = unsvec(released.value, d) * norm2
     noise = context.scales.crude * norm2
-    n = max(float(moments[0, 0]), _MIN_N)
+    n = max(float(second_moments[0, 0]), _MIN_N)
     if context.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
-    known = posterior(moments, context.columns, n, noise)
+    shrunk = posterior(second_moments, context.columns, n, noise)
     kappa = context.scales.radius.of(d, n, context.scales.hessian, _MIN_KAPPA_OF_MOMENTS)
-    return Crude(known, n, preconditioner(known, context.columns, n, kappa))
+    return Crude(shrunk, n, preconditioner(shrunk, context.columns, n, kappa))
 
 
 def refined_moments(
@@ -364,9 +364,9 @@ class Stepped(Generic[P]):
         )
         context = FitContext(self.design, self.neighbours, self._scales(), scaling)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
-        return self._result(gate, source.n, context, self._fitted(gate, rows, context, seed))
+        return self._result(gate, source.n, context, self._fit(gate, rows, context, seed))
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
         """The releases of the fit, in the frame, and what is said of them."""
         raise NotImplementedError
 
@@ -383,12 +383,12 @@ class Stepped(Generic[P]):
         score, hessian = stack.score_and_hessian(
             gate.release(release, source, query).value, d, clip
         )
-        unsure = release.deviation / math.sqrt(stack.hessian)
-        if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
+        noise_sd = release.deviation / math.sqrt(stack.hessian)
+        if not np.trace(hessian) > SURE * noise_sd * np.sqrt(d):
             return local_model.coef
         expected = local_model.expected_hessian()
         expected *= np.trace(hessian) / np.trace(expected)
-        hessian, _ = shrink(hessian, expected, unsure, 0.0)
+        hessian, _ = shrink(hessian, expected, noise_sd, 0.0)
         step = local_model.best_step(hessian, score, (clip * release.deviation) ** 2, _FIRST_POWER)
         return np.asarray(local_model.coef + local_model.matrix.T @ step)
 
@@ -405,25 +405,25 @@ class Stepped(Generic[P]):
         scales = self._scales()
         first = self._scales(FIRST_STEP).gradient
         # the noise of the first step, or a way of so many standard errors
-        usual = max(clip, way * math.sqrt(n / d) / first)
-        cost = _LEFT * (usual * scales.hessian * first * d**2) ** 2 / (2 * n**3)
-        least = scales.kappa(d, n)
+        typical = max(clip, way * math.sqrt(n / d) / first)
+        cost = _LEFT * (typical * scales.hessian * first * d**2) ** 2 / (2 * n**3)
+        smallest = scales.kappa(d, n)
         # half way in logarithms: both grow, what is let in and n over noise
-        return max(least, min(math.sqrt(least * math.sqrt(_ADDED / cost)), FARTHEST_SDS**2))
+        return max(smallest, min(math.sqrt(smallest * math.sqrt(_ADDED / cost)), FARTHEST_SDS**2))
 
     def _limits(
         self,
-        moments: Array,
+        second_moments: Array,
         coef: Array,
         information: float,
         costs: Costs,
         context: FitContext,
-        known: Moments,
+        moments: Moments,
     ) -> WinsorLimits:
         """The limits of numbers: ``moments`` count records by their information, and ``coef`` are
         pilot coefficients.
         """
-        numbers = context.numbers(moments, known, costs.radius2)
+        numbers = context.numbers(second_moments, moments, costs.radius2)
         return winsor_limits(numbers, coef, information, costs)
 
     def _linearization(
@@ -463,7 +463,7 @@ class Stepped(Generic[P]):
         coef: Array,
         matrix: Array,
         noise: float,
-        least: float = 0.0,
+        smallest: float = 0.0,
     ) -> Clip:
         """Return the clip of influences with the shortest intervals, on geometric average, by sampling
         variance, noise² and bias² of the scores; ``noise`` is that of a clip of 1, over n.
@@ -477,7 +477,7 @@ class Stepped(Generic[P]):
         sampling = law.mean_square(np.inf) / (d * law.tail.n)
         other = sampling + (noise * clips) ** 2 + excess**2 / d
         cost = d * np.log(other) + np.log1p(misfit**2 / other).sum(axis=0)
-        best = int(np.argmin(np.where(clips < least, np.inf, cost)))
+        best = int(np.argmin(np.where(clips < smallest, np.inf, cost)))
         return Clip(
             size=float(clips[best]),
             excess=float(excess[best]),
@@ -495,7 +495,7 @@ class Stepped(Generic[P]):
         spread = V / size if size > 0 else np.zeros_like(V)
         return fit.moments.n**2 * (clip.excess**2 * spread + clip.along @ clip.along.T)
 
-    def _concluded(
+    def _inferred(
         self,
         fit: ReleasedFit,
         limits: WinsorLimits,
@@ -508,21 +508,21 @@ class Stepped(Generic[P]):
         ``slope`` is the mean of h', ``clipped`` are the numbers that are pulled in.  One that the bounds
         leave without an interval is not reported, and known as winsorised.
         """
-        known = ~limits.unknown & (limits.numbers.varies | varies(fit))
-        hidden = limits.limited & ~known
+        reportable = ~limits.unknown & (limits.numbers.varies | varies(fit))
+        withheld = limits.limited & ~reportable
         if self.plan.far_values == STRICT:
-            hidden |= clipped
+            withheld |= clipped
         fit = replace(fit, limited=limits.limited)
         pilot = solved(fit.back, fit.last.coef_u + fit.last.step)
         estimate = inferred(fit).estimate
         # a bound grows with the slope: it is that of the larger of two noisy ones
         bounds = limits.bounds(np.where(np.abs(pilot) > np.abs(estimate), pilot, estimate))
-        bounds[2] = np.where(known, bounds[2], 0.0)
-        bounded = self._bounded(fit, limits, bounds, slope, hidden)
+        bounds[2] = np.where(reportable, bounds[2], 0.0)
+        bounded = self._bounded(fit, limits, bounds, slope, withheld)
         inference = infer(bounded, clipped, self.plan.draws, seed)
-        more = clipped & ~inference.reported & ~hidden
-        if more.any():
-            bounded = self._bounded(fit, limits, bounds, slope, hidden | more)
+        not_clear = clipped & ~inference.reported & ~withheld
+        if not_clear.any():
+            bounded = self._bounded(fit, limits, bounds, slope, withheld | not_clear)
             inference = infer(bounded, clipped, self.plan.draws, seed)
         return bounded, inference
 
@@ -532,17 +532,17 @@ class Stepped(Generic[P]):
         limits: WinsorLimits,
         bounds: Array,
         slope: float,
-        hidden: npt.NDArray[np.bool_],
+        withheld: npt.NDArray[np.bool_],
     ) -> ReleasedFit:
         """Return the fit with the bias bounds of every column that is not ``hidden``."""
         slopes, means, squares = bounds
         vectors = limits.bias(
-            np.where(hidden, 0.0, slopes), np.where(hidden, 0.0, means), fit.centre
+            np.where(withheld, 0.0, slopes), np.where(withheld, 0.0, means), fit.centre
         )
         score_bias = vectors @ fit.back.T @ fit.last.hessian
         residuals = slope * float(squares.sum()) * raised(fit.last.hessian, 0.0)
         bias = fit.bias + score_bias.T @ score_bias + residuals
-        return replace(fit, tail=hidden, bias=bias)
+        return replace(fit, withheld=withheld, bias=bias)
 
     def _final_step(
         self, gate: Gate, source: Source, n: float, pilot: Pilot, clip: float, context: FitContext
@@ -599,7 +599,7 @@ class Stepped(Generic[P]):
         """Name, estimand and method."""
         raise NotImplementedError
 
-    def _asked(self, fit: ReleasedFit, context: FitContext) -> ReleasedFit:
+    def _with_contrasts(self, fit: ReleasedFit, context: FitContext) -> ReleasedFit:
         """A fit that knows what was asked: the coefficients of the formula, in the units of the
         user.
         """

@@ -68,7 +68,7 @@ class Joint:
     see of the last step, and what a fit may be off beside.  ``few`` and ``toward`` are, of each
     level, the relative noise of its number of events and the side to which it would move its
     coefficient; ``reference_few`` and ``reference_toward`` those of the reference of its factor.
-    ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far out in a
+    ``group`` is its factor, -1 for what is no level.  ``withheld`` says that the records far out in a
     column count less, or not as they are.  ``tail_allowance`` is an allowance on one side that saved results of
     an earlier version have.
 
@@ -94,7 +94,7 @@ class Joint:
     reference_few: Array
     reference_toward: Array
     group: Array
-    tail: Array
+    withheld: Array
     centre: Array
     contrasts: Array
     shift: float = 0.0
@@ -171,7 +171,7 @@ class Joint:
     def _reasons(self, vectors: Array, alone: Array) -> tuple[str, ...]:
         signal = self.signal(vectors)
         used = vectors != 0
-        tail = (used & (self.tail > 0)).any(axis=1)
+        withheld = (used & (self.withheld > 0)).any(axis=1)
         few = (used & (self.few > 1 / SURE)).any(axis=1)
         reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
         size = np.sqrt(vectors**2 @ self.sizes**2)
@@ -181,7 +181,7 @@ class Joint:
             & (signal >= SIGNAL)
         )
         found = {
-            TAIL: tail,
+            TAIL: withheld,
             FEW: few,
             REFERENCE: reference.any(axis=1),
             KNOWN: known,

@@ -23,6 +23,7 @@ The two releases:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -318,9 +319,10 @@ class Moments:
     back: Array
     noise: float
 
-    def of(self, kept: Indices) -> Array:
-        """M of some columns, positive definite."""
-        return raised(self.matrix[np.ix_(kept, kept)] / self.n, SMALLEST) * self.n
+    @cached_property
+    def definite(self) -> Array:
+        """Return M with its eigenvalues raised until it is positive definite."""
+        return raised(self.matrix / self.n, SMALLEST) * self.n
 
 
 def posterior(released: Array, columns: Columns, n: float, noise: float) -> Array:

@@ -113,7 +113,7 @@ class ReleasedFit:
     back: Array
     spread: Array
     sizes: Array
-    tail: npt.NDArray[np.bool_]
+    withheld: npt.NDArray[np.bool_]
     bias_bound: Array
     contrasts: Array
     shift: float = 0.0
@@ -132,7 +132,7 @@ class ReleasedFit:
         to_centre = np.eye(d)
         to_centre[0] = centre
         back = np.asarray(np.linalg.inv(to_centre @ matrix.T), dtype=np.float64)
-        spread = column_sds(moments.of(np.arange(d)))
+        spread = column_sds(moments.definite)
         sizes = log_odds_sizes(spread, columns.dummy | columns.of_splines)
         return cls(
             last,
@@ -408,7 +408,7 @@ def posterior(fit: ReleasedFit) -> Joint:
         reference_few=few.reference,
         reference_toward=few.reference_toward,
         group=np.where(columns.dummy, columns.group, -1).astype(float),
-        tail=fit.tail.astype(float),
+        withheld=fit.withheld.astype(float),
         centre=fit.centre,
         contrasts=fit.contrasts,
         shift=fit.shift,
@@ -615,7 +615,7 @@ def infer(fit: ReleasedFit, clipped: npt.NDArray[np.bool_], draws: int, seed: in
             identified=False,
         )
     vectors, columns = _instead(joint, reported, answers, clipped)
-    as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))
+    as_clipped = replace(joint, withheld=np.where(clipped, 0.0, joint.withheld))
     known = np.flatnonzero(as_clipped.about(vectors, draws, seed).known)
     alternatives = as_clipped.about(vectors[known], draws, seed)
     return Inference(
