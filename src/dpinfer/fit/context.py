@@ -29,11 +29,7 @@ from dpinfer.schema.design import Design
 
 @dataclass(frozen=True, eq=False)
 class FitContext:
-    """What a fit rests on: the encoding, the notion of neighbours, the noise of the releases, and
-    the frame.
-
-    ``columns`` are those in the frame, and ``matrix`` leads there from (1, x~).
-    """
+    """The design, the adjacency, the noise sds of the releases, and the scaling of columns."""
 
     design: Design
     neighbours: Neighbours
@@ -42,24 +38,22 @@ class FitContext:
 
     @cached_property
     def columns(self) -> Columns:
-        """The columns in the frame."""
+        """Return what is public about the standardised columns x'."""
         return self.scaling.columns(self.design)
 
     @cached_property
     def matrix(self) -> Array:
-        """From (1, x~) to (1, x'), the columns in the frame."""
+        """Return the matrix from (1, x~) to (1, x')."""
         return self.scaling.matrix(self.design)
 
     @cached_property
     def of_units(self) -> Array:
-        """From (1, x) in original units to (1, x')."""
+        """Return the matrix from (1, x) in original units to (1, x')."""
         return self.scaling.of_units(self.design)
 
     @cached_property
     def clippable(self) -> npt.NDArray[np.bool_]:
-        """Numbers that may be clipped to their range: not those that a power or a product is made
-        of.
-        """
+        """Return a mask of the numbers that may be winsorised: not the factors of a power or product."""
         found = ~self.columns.dummy
         found[0] = False
         found[self.columns.of_splines] = False
@@ -69,10 +63,10 @@ class FitContext:
         return found
 
     def numbers(self, second_moments: Array, moments: Moments, radius2: float) -> NumberLaws:
-        """What is known of the columns; ``second_moments`` count records by their information.
+        """Return moments and tail laws of the columns; ``second_moments`` weight records by h'.
 
-        Numbers all of whose records fit a geometry of squared radius ``radius2`` have no law: nothing
-        about them is to be chosen.
+        A number needs no law, and no limit, if even its public bounds are within the squared radius
+        ``radius2``: all its records have full weight then.
         """
         mean = second_moments[0] / second_moments[0, 0]
         covariance = second_moments / second_moments[0, 0] - np.outer(mean, mean)
@@ -92,17 +86,15 @@ class FitContext:
 
     @property
     def known_number(self) -> bool:
-        """Whether the records add up to a public number: it is not private, and each counts fully."""
+        """Return whether the sum of weights is public: n is, and every weight is 1."""
         return self.neighbours.counted and self.design.unit.equal_weights
 
     def clustered(self, score_cov: Array, source: Source, released: float) -> Array:
-        """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one
-        ``released``.
-        """
+        """Return a score covariance, over n units times n/(n - 1) (CR1); n is public or ``released``."""
         n = source.n if self.neighbours.counted else released
         return score_cov * (n / max(n - 1, 1.0)) if self.neighbours.units else score_cov
 
     def mapped(self, source: Source, matrix: Array) -> Source:
-        """The rows u = matrix (1, x~), for their moments."""
+        """Return the rows u = matrix (1, x~), for their moments."""
         row_map = matrix * np.sqrt(self.design.norm2)
         return Mapped(source, row_map, self.neighbours, moment_error(row_map))
