@@ -37,7 +37,7 @@ _PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in 
 def published(
     linearization: Linearization, inference: Inference, context: FitContext, n: float
 ) -> Geometry:
-    """The geometry in original units; ``line`` is about rows (1, x~)."""
+    """Return the geometry in original units; ``linearization`` is for rows (1, x~)."""
     design = context.design
     d = len(design.names)
     to_box = np.diag(1 / design.half)

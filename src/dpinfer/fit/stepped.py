@@ -420,9 +420,7 @@ class Stepped(Generic[P]):
         context: FitContext,
         moments: Moments,
     ) -> WinsorLimits:
-        """The limits of numbers: ``moments`` count records by their information, and ``coef`` are
-        pilot coefficients.
-        """
+        """Return winsor limits at pilot coefficients; ``second_moments`` weight records by h'."""
         numbers = context.numbers(second_moments, moments, costs.radius2)
         return winsor_limits(numbers, coef, information, costs)
 
