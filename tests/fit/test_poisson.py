@@ -149,7 +149,7 @@ def test_the_score_after_a_step_is_known_but_for_noise():
     steps = PoissonSteps(design, dp.PoissonPlan(dp.ZCDP(1e8)))
     source = Rows.encoded(design.rows(np.column_stack([x, np.log(e)])), y / 200, COUNT)
     known = {}
-    step_and_rest = PoissonSteps._step_and_rest
+    step_and_rest = PoissonSteps._final_step
 
     class Watched(PoissonSteps):
         def _first_step(self, gate, booked, source, n, place, sizes):
@@ -158,7 +158,7 @@ def test_the_score_after_a_step_is_known_but_for_noise():
             line[0] -= 0.3  # so that the last step is a long one
             return line
 
-        def _step_and_rest(self, gate, source, n, place, clip, at):
+        def _final_step(self, gate, source, n, place, clip, at):
             found = step_and_rest(self, gate, source, n, place, clip, at)
             known.update(place=place, clip=clip, last=found)
             return found
