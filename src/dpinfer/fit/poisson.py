@@ -261,7 +261,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             self._scales().gradient / moments.n,
             self._of_an_event(pilot, centre, sizes, context),
         )
-        # Var(y)/E[y] by the clipped tail: E r² ‖u‖² h' is the mean square of influences, and ‖u‖² 1/κ
+        # the dispersion Var(y)/E[y] is κ E s² by the law of clipped influences s, as typical ‖u‖² is 1/(κ E y)
         dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(moments.n))
         last = self._final_step(gate, source, moments.n, dispersed, clip.size, context)
         fit = ReleasedFit.of(last, pilot.local_model.matrix, moments, context.columns, centre)
