@@ -1,8 +1,8 @@
-"""The law of the curvature H given all releases.  Post-processing only.
+"""The posterior of the Hessian H given all releases.
 
-The release shows H with noise that is the same in every direction of u.  The moments tell what it
-should look like: a guess S, which is off by a part of itself.  Where the release is precise it is
-believed, elsewhere the guess.
+The release of H has isotropic noise in u.  The second moments M of the rows give a prior mean S of H, from
+which H may deviate by a share of itself.  The posterior is a precision-weighted average: of Ĥ where the
+release is precise, of S elsewhere.
 
 | symbol | meaning                                                               | name in code      |
 | ------ | --------------------------------------------------------------------- | ----------------- |
@@ -23,8 +23,7 @@ import numpy.typing as npt
 
 from dpinfer.inference.joint import doubled
 from dpinfer.inference.moments import LEVELS, Columns, Moments, raised, within_factors
-from dpinfer.inference.newton import mean_at, normal_nodes
-from dpinfer.inference.tilting import CHANGE
+from dpinfer.inference.newton import CHANGE_BOUNDS, mean_at, normal_nodes
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
 
@@ -42,10 +41,11 @@ _WEIGHTED = 0.05  # ... and in least squares
 
 @dataclass(frozen=True, eq=False)
 class ReleasedMoments:
-    """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and
-    their deviations.
+    """A released second moment of (1, x), centred at its own mean.
 
-    ``loose`` is the deviation of the first entry, ``unsure`` those of the sums of the columns.
+    ``first`` is its first entry, with noise sd ``first_sd``; ``mean`` the means of the columns, whose sums have
+    noise sds ``sum_sd``; ``raw`` the entries, with noise sds ``entry_sd``, and ``variance`` the variances within
+    what is possible.
     """
 
     first: float
@@ -60,12 +60,10 @@ class ReleasedMoments:
 def released_moments(
     released: Array, back: Array, columns: Columns, noise: float, n: float | None = None
 ) -> ReleasedMoments:
-    """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of
-    ``released``.
+    """Return backᵀ released back, centred at its mean; ``noise`` is the noise sd of ``released``.
 
-    A dummy's entries beside the intercept and on the diagonal are the same number, and are
-    averaged.  Where records count 1 each but for their weights, they add up to little less than
-    their number ``n``.
+    A dummy's entries next to the intercept and on the diagonal are the same number, and are averaged by
+    precision.  If all weights are at most 1 with mean close to 1, the first entry is a little below ``n``.
     """
     H = back.T @ released @ back
     length = back.T @ back
@@ -97,11 +95,10 @@ def released_moments(
 
 @dataclass(frozen=True, eq=False)
 class HessianPrior:
-    """S about ``mean``, and what it is unsure of.
+    """The prior mean S of the Hessian, centred at ``mean``.
 
-    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
-    ``rare`` is the share of the rarer value of a column.  ``limited`` are numbers whose variance M does
-    not tell.
+    ``variance_sd`` has the sds of the variances, ``count`` those by the release of H alone; ``rare`` is the share
+    of the rarer value of a column.  ``limited`` marks numbers whose variance M does not have.
     """
 
     mean: Array
@@ -121,16 +118,14 @@ def hessian_prior(
     family: Family,
     limited: npt.NDArray[np.bool_],
 ) -> HessianPrior:
-    """Correlations of the moments; means and variances of H as far as they are known, else those of
-    the moments.
+    """Return the prior of the Hessian: correlations of M, and means and variances averaged with those of H.
 
-    A level's mean curvature is that of all records but for a factor.  The mean of a column in a
-    rare level is not very far from its mean in all, so that a very rare level is next to
-    uncorrelated with anything.  ``line`` has the coefficients of the fit: in one of counts they move
-    the means of the columns.
+    A level's mean h' is that of all records up to a factor.  The mean of a column in a rare level is within
+    `_SHIFT` sds of its mean in all, so that a very rare level is nearly uncorrelated with all columns.  ``coef``
+    are the pilot coefficients: in Poisson regression they change the weighted means of the columns.
 
-    Numbers that are ``limited`` count in H as far as their limits go, in M by the weights of their
-    rows, so that the one says little of the variance of the other.
+    Numbers that are ``limited`` are winsorised in H, and down-weighted by rows in M, so that the one says
+    little of the variance of the other.
     """
     factor = np.where(limited, _CURVED, _WEIGHTED if family.exact else _CURVED)
     mean0 = moments[0] / moments[0, 0]
@@ -175,9 +170,9 @@ def hessian_prior(
 
 
 def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Array:
-    """Means of the columns where a record counts by the mean of its outcome, exp of the predictor.
+    """Return the means of the columns with records weighted by exp(x·θ).
 
-    The mean of a number moves by Cov θ, as where all is Gaussian; a level counts as its own rate.
+    The mean of a Gaussian number changes by Cov(x) θ; a level is weighted by its own rate.
     """
     found = np.clip(mean + covariance @ np.concatenate([[0.0], coef[1:]]), -1.0, 1.0)
     for group in np.unique(columns.group[columns.dummy]):
@@ -188,18 +183,16 @@ def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Ar
 
 
 def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[Array, Array]:
-    """Two measurements averaged by their precision, and the deviation that is left."""
+    """Return the precision-weighted average of two measurements, and its sd."""
     sure = noise**-2.0 + unsure**-2.0
     return (value * noise**-2.0 + other * unsure**-2.0) / sure, sure**-0.5
 
 
 @dataclass(frozen=True, eq=False)
 class HessianPosterior:
-    """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations
-    of its entries.
+    """The posterior of H in the basis Q: its mean ``matrix``, and the sds ``entry_sd`` of its entries.
 
-    Of each column, ``cut`` is how much its rarity takes from what is unsure of it but for its own
-    variance.
+    ``cut`` is the share by which the rarity of each column reduces the prior variance of its covariances.
     """
 
     basis: Array
@@ -208,7 +201,7 @@ class HessianPosterior:
     cut: Array
 
     def moved(self, second: Array) -> Array:
-        """The covariance of (H - mean) δ, for the second moment of δ: both in the basis."""
+        """Return Cov((H - E H) δ) for the second moment of δ, both in the basis."""
         variance = self.entry_sd**2
         found = variance * second
         np.fill_diagonal(found, variance @ np.diag(second))
@@ -218,11 +211,11 @@ class HessianPosterior:
 def hessian_posterior(
     released: Array, noise: float, S: HessianPrior, back: Array, moments: Moments, columns: Columns
 ) -> HessianPosterior:
-    """H from its release and from a guess that is off by a part of itself: the mean of those that
-    the release allows.
+    """Return the posterior of H given its release and its prior.
 
-    P = αS + the noise of the moments, as a Wishart matrix is off its mean; for rare levels at most
-    what their rarity allows.  ``back`` maps coefficients of columns about the mean of S to u.
+    P = αS + the noise of the moments, as a Wishart matrix deviates from its mean; of rare levels no more than
+    `_SHIFT` sds of a column.  α is averaged over a grid, weighted by the likelihood of the release.
+    ``back`` maps coefficients of columns centred at the mean of S to u.
     """
     forward = np.linalg.inv(back)
     about = np.eye(len(released))
@@ -233,9 +226,7 @@ def hessian_posterior(
     base = forward.T @ S.matrix @ forward
 
     def judged(part: float) -> tuple[float, Array, Array, Array]:
-        """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity
-        cuts.
-        """
+        """Return the log-likelihood of the release, eigenvalues and vectors of P in u, and the cut."""
         loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
         ratio = np.diag(P) / np.diag(S.matrix)
@@ -273,7 +264,7 @@ def _likelihood(gap: Array, variance: Array) -> float:
 def _derivatives(
     covariance: Array, coef: Array, family: Family
 ) -> tuple[tuple[float, float, float], Array]:
-    """Means of the first three derivatives of the mean over a normal predictor, and Cov θ."""
+    """Return E h', E h'' and E h⁽³⁾ over a normal predictor, and Cov(x) θ."""
     along = covariance @ np.concatenate([[0.0], coef[1:]])
     variance = max(float(coef[1:] @ along[1:]), 0.0)
     nodes, weights = normal_nodes()
@@ -284,9 +275,7 @@ def _derivatives(
 
 
 def hessian_change(moments: Array, first: float, coef: Array, step: Array, family: Family) -> Array:
-    """By how much H changes from the line to line + step where x is near Gaussian, in coefficients
-    at the centre.
-    """
+    """Return the change of the Hessian along a step for Gaussian x, in coefficients at the centre."""
     mean = moments[0] / moments[0, 0]
     covariance = moments / moments[0, 0] - np.outer(mean, mean)
 
@@ -302,9 +291,9 @@ def hessian_change(moments: Array, first: float, coef: Array, step: Array, famil
 
 
 def within(matrix: Array, base: Array) -> Array:
-    """No direction becomes less than a third or more than three times what it is in ``base``."""
+    """Return a matrix whose eigenvalues relative to ``base`` are clipped to `CHANGE_BOUNDS`."""
     values = np.linalg.eigvalsh(base)
     root = np.linalg.cholesky(raised(base, 1e-12 * max(float(values[-1]), 1e-300)))
     inner = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
     values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    return np.asarray(root @ (vectors * np.clip(values, *CHANGE)) @ vectors.T @ root.T)
+    return np.asarray(root @ (vectors * np.clip(values, *CHANGE_BOUNDS)) @ vectors.T @ root.T)

@@ -46,7 +46,7 @@ from dpinfer.inference.moments import (
     raised,
     shrink,
 )
-from dpinfer.inference.tilting import tilted
+from dpinfer.inference.newton import tilted_hessian
 from dpinfer.numerics.arrays import Array, Indices, solved
 from dpinfer.numerics.links import Family
 
@@ -489,7 +489,7 @@ class _Equation:
         to_centre[0, 1:] = self.fit.centre[1:]
         H = to_centre.T @ E.T @ self.hessian.matrix @ E @ to_centre
         back = np.linalg.inv(to_centre)
-        return np.asarray(back.T @ tilted(H, back @ step, self.fit.columns) @ back)
+        return np.asarray(back.T @ tilted_hessian(H, back @ step, self.fit.columns) @ back)
 
     def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
         """Return the prior precision with S² scaled to the mean square of the estimated effects.
