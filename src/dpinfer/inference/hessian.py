@@ -6,14 +6,14 @@ release is precise, of S elsewhere.
 
 | symbol | meaning                                                               | name in code      |
 | ------ | --------------------------------------------------------------------- | ----------------- |
-| Ĥ, h   | H as it was released, and the scale of its noise, in u                | `released`        |
-| M̂      | the second moments as they were released                              | `Moments`         |
-| S      | a guess of H about its own mean, in (1, x)                            | `HessianPrior.matrix`    |
-| P      | what H is off S: F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
+| Ĥ, h   | released H, and the sd of its noise, in u                             | `released`        |
+| M̂      | released second moments                                               | `Moments`         |
+| S      | prior mean of H, centred at its own mean, in (1, x)                   | `HessianPrior.matrix` |
+| P      | scale of H - S = F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
 | Q      | eigenvectors of P in u                                                | `basis`           |
 
-Noise of Ĥ is independent by entry in any orthogonal basis, and so is F N Fᵀ in Q.  So the law of H
-given Ĥ is exact and entry by entry there.
+Symmetric Gaussian noise has independent entries in any orthonormal basis, and F N Fᵀ in that of Q.  So in Q
+the posterior of H factorises over entries, each with a normal likelihood and a normal prior.
 """
 
 from dataclasses import dataclass
@@ -27,16 +27,15 @@ from dpinfer.inference.newton import CHANGE_BOUNDS, mean_at, normal_nodes
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
 
-_SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
+_SHIFT = 1.5  # prior sd of the mean of a column in a rare level, in sds of the column
 _WEIGHT_LOSS = (
-    0.015  # of the records: what weights take away in least squares, and how sure that is
+    0.015  # prior mean and sd of the share of weight that least squares takes off far rows
 )
-_MIN_SDS = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
-_SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
-_PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-# by which the curvature of a column is off that of all records, in logistic regression
-_CURVED = 0.5
-_WEIGHTED = 0.05  # ... and in least squares
+_MIN_SDS = 0.5  # lower bound of a variance, or an eigenvalue, in sds of its noise
+_SMALLEST = 1e-4  # lower bound of an eigenvalue of a correlation matrix
+_PARTS = np.geomspace(0.02, 0.6, 12)  # grid of α, the relative deviation of H from S
+_CURVED = 0.5  # prior relative sd of the Hessian of a column, where h' varies: logistic regression
+_WEIGHTED = 0.05  # ... and where only the row weights vary: least squares
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,11 @@
-"""Second moments of the rows from two noisy releases, and the geometry they give.
-
-Post-processing of released matrices only.
+"""Second moments of the rows from two noisy releases, and the preconditioner they give.
 
 | symbol | meaning                                                              | name in code     |
 | ------ | -------------------------------------------------------------------- | ---------------- |
 | x      | (1, x~), numeric columns in [-1, 1], dummies 0 or 1                  |                  |
-| M      | sum of x xᵀ, as far as it is known                                   | `moments`        |
+| M      | estimate of Σ x xᵀ                                                   | `moments`        |
 | A      | preconditioner: a fit works on the rows u = A x                      | `preconditioner` |
-| κ      | squared radius of the geometry, per column: typical ‖u‖² is 1/κ      | `kappa`          |
+| κ      | squared radius of u-space per column: typical ‖u‖² is 1/κ            | `kappa`          |
 | γ      | pseudo-variance of a heavy column                                    |                  |
 
 Symmetric noise of scale s is N(0, s² I) on `svec`: s on the diagonal, s/sqrt 2 off it.
@@ -31,12 +29,12 @@ import numpy.typing as npt
 from dpinfer.numerics.arrays import Array, Indices
 
 SMALLEST = 1e-7
-"""Eigenvalue of a mean second moment, below which rounding begins to count."""
+"""The smallest eigenvalue of a mean second moment: below, rounding errors matter."""
 MIN_EVENTS = 8.0
-"""The fewest records of a kind that a statement may rest on."""
+"""The fewest records of a kind that a reported coefficient may rest on."""
 SURE = 3.0
-"""Deviations of the noise that make sure of something about the whole fit."""
-# the smallest and largest deviation that correlations are believed to have
+"""Noise sds for decisions about the whole fit: one in 700 is wrong by noise alone."""
+# bounds of the prior sd of correlations
 _CORRELATION = (0.03, 0.3)
 _SAME = 0.95  # the largest correlation of columns of different groups
 LEVELS = 0.99
@@ -48,8 +46,8 @@ _FLOOR = 0.3
 
 
 Cell = tuple[int, tuple[tuple[int, float], ...]]
-"""The place of a coefficient, and a combination of columns (place, weight) that is 1 for some
-records, 0 for others.
+"""The position of a coefficient, and a combination of columns (position, weight) that is 1 for some
+records and 0 for others.
 """
 
 
@@ -89,7 +87,7 @@ class Columns:
 
     @property
     def of_splines(self) -> npt.NDArray[np.bool_]:
-        """Which are columns of splines."""
+        """Return a mask of the columns of splines."""
         found = np.zeros(len(self), dtype=bool)
         for local in self.local:
             found[local.columns[1:]] = True
@@ -97,16 +95,15 @@ class Columns:
 
     @property
     def norm2(self) -> float:
-        """The largest ‖x‖²: every group adds at most 1."""
+        """Return the largest ‖x‖²: every group adds at most 1."""
         return float(len(np.unique(self.group)))
 
 
 def clean(moments: Array, columns: Columns, n: float) -> Array:
-    """What is known of M put in place: n itself, zeros within a group, equal first and second
-    moments of a dummy.
+    """Impose what is known of M: n itself, zeros within a group, equal first and second moments of a dummy.
 
-    A dummy's sum stands on the diagonal and, with half the variance, beside the intercept: the mean
-    weighs them 1 : 2.
+    A dummy's sum is on the diagonal and, with half the noise variance, next to the intercept: the weighted
+    mean has weights 1 : 2.
     """
     M = (moments + moments.T) / 2
     shared = (np.diag(M) + 2 * M[0]) / 3
@@ -119,7 +116,7 @@ def clean(moments: Array, columns: Columns, n: float) -> Array:
 
 
 def raised(matrix: Array, floor: float) -> Array:
-    """A symmetric matrix with its eigenvalues raised to a floor."""
+    """Return a symmetric matrix with its eigenvalues raised to a floor."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
@@ -132,11 +129,10 @@ limits of single numbers decide, and a larger radius would only make the release
 
 @dataclass(frozen=True)
 class Radius:
-    """κ between public limits: the larger the better the curvature is known, as down-weighted rows
-    cost bias.
+    """Public bounds of κ: it grows with n over the noise of the Hessian, as down-weighted rows cost bias.
 
-    ``factor`` is that of n over the noise of a curvature in d columns; ``least`` and ``most`` are
-    for many columns, and for few the radius is at least ``few``/d.
+    ``factor`` multiplies n over that noise in d columns; ``lower`` and ``upper`` are for many columns, and for
+    few columns κ is at least ``few``/d.
     """
 
     factor: float
@@ -145,11 +141,11 @@ class Radius:
     few: float
 
     def of(self, d: int, n: float, noise: float, lower: float | None = None) -> float:
-        """κ of d columns and n records, where the curvature has noise of this scale."""
+        """Return κ of d columns and n records, where the Hessian has this noise sd."""
         known = self.factor * n / (4 * d * noise * np.sqrt(2 * d))
         lowest = self.lower if lower is None else lower
         upper = max(self.upper, self.few / d)
-        # beyond, both grow: what is let in, and n over noise
+        # above `upper` it grows as the square root, so that noise vanishes and weights do, too
         largest = FARTHEST_SDS**2
         return float(max(lowest, self.few / d, min(known, np.sqrt(upper * known), largest)))
 
@@ -164,9 +160,10 @@ _FARTHEST_ROWS = 3.0, 12.0
 
 
 def of_columns(kappa: float, d: int) -> float:
-    """κ that columns are scaled by, where rows have this one: a value at the end of its column makes
-    a row no longer than 3 typical ones in squares (12/d where columns are few), so that what is cut off
-    rows far out costs the columns that they are far out in, and no other.
+    """Return κ of columns, given that of rows.
+
+    A value at the end of its column makes ‖u‖² of a row at most 3 times a typical one (12/d if columns are
+    few), so that a far value costs information on its own column, and on no other.
     """
     most, few = _FARTHEST_ROWS
     return min(kappa, max(most, few / d))
@@ -174,10 +171,10 @@ def of_columns(kappa: float, d: int) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviation of the noise in each release, and the radius factor of its geometry.
+    """The noise sd of each release, and the bounds of κ.
 
-    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release;
-    ``gradient`` and ``score_cov`` are for a clip of 1.
+    ``crude`` is for rows in the unit ball, the others for rows u; ``gradient`` and ``score_cov`` are for a clip
+    of 1.
     """
 
     crude: float
@@ -188,14 +185,12 @@ class Scales:
     radius: Radius
 
     def kappa(self, d: int, n: float) -> float:
-        """The radius factor of a geometry of d columns."""
+        """Return κ of d columns and n records."""
         return self.radius.of(d, n, self.hessian)
 
 
 def box_reach(moments: Array, columns: Columns) -> Array:
-    """The largest distance from the mean in the box: 0 and 1 for dummies, -1 to 1 for numbers; 0
-    for the intercept.
-    """
+    """Return the largest distance from the mean within the ranges, which are [0, 1] or [-1, 1]."""
     low = np.where(columns.dummy, 0.0, -1.0)
     centre = np.clip(moments[0] / moments[0, 0], low, 1.0)
     reach = np.maximum(1.0 - centre, centre - low)
@@ -204,7 +199,7 @@ def box_reach(moments: Array, columns: Columns) -> Array:
 
 
 def farthest(moments: Array, columns: Columns) -> Array:
-    """The largest distance of each column from its mean within public bounds."""
+    """Return the largest distance of each column from its mean within public bounds."""
     box = box_reach(moments, columns)
     if columns.far is None:
         return box
@@ -222,12 +217,11 @@ def preconditioner(
     reach: Array | None = None,
     rows: float | None = None,
 ) -> Array:
-    """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
+    """Return A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
-    γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is
-    scaled down as a column, and its rows keep their weight.  For splines it does so with their local
-    functions: near an end with few records only the end is scaled down, until its rows fit the factor
-    of ``rows``, as a spline has no far values.
+    γ raises the variance of a column to its squared range over R²: a rare dummy or a long tail is scaled down
+    as a column, and its rows keep their weight.  For splines γ applies to their local functions: near an end
+    with few records only that end is scaled down, until its rows are within κ of ``rows``.
     """
     mean = moments[0] / n
     radius2 = kappa * len(moments)
@@ -248,7 +242,7 @@ def preconditioner(
 
 
 def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
-    """γ of local functions as a matrix of their columns."""
+    """Return γ of local functions, as a matrix of their columns."""
     among = mean_moments[np.ix_(local.columns, local.columns)]
     mean = local.matrix @ mean_moments[local.columns, 0]
     variance = np.maximum(np.diag(local.matrix @ among @ local.matrix.T) - mean**2, 0.0)
@@ -259,10 +253,10 @@ def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
 
 
 def shrink(noisy: Array, target: Array, scale: float, min_part: float) -> tuple[Array, float]:
-    """A matrix with symmetric noise of known scale, moved towards a guess by as much as the noise
-    explains.
+    """Return a noisy matrix shrunk towards a target, and the noise sd that is left.
 
-    Also the scale of the noise that is left.
+    It is a positive-part James-Stein estimate: noise explains ``scale``² d(d + 1)/2 of the squared distance, and
+    1 less that share, at least ``min_part``, is kept.
     """
     d = len(noisy)
     gap = noisy - target
@@ -273,8 +267,9 @@ def shrink(noisy: Array, target: Array, scale: float, min_part: float) -> tuple[
 
 
 def undispersed(matrix: Array, scale: float) -> Array:
-    """Eigenvalues moved back together by what symmetric noise of the given scale drives them apart;
-    or of a stack.
+    """Return a matrix, or a stack, with the spread of its eigenvalues by symmetric noise removed.
+
+    To first order noise of scale s pushes λᵢ by s²/2 Σⱼ 1/(λᵢ - λⱼ) (Wigner); near ties it is regularised.
     """
     values, vectors = np.linalg.eigh(matrix)
     gap = values[..., :, None] - values[..., None, :]
@@ -285,7 +280,7 @@ def undispersed(matrix: Array, scale: float) -> Array:
 
 
 def column_sds(moments: Array) -> Array:
-    """Standard deviation of each column, never below .01; the intercept's is 1."""
+    """Return the sd of each column, never below .01; that of the intercept is 1."""
     M = moments / moments[0, 0]
     spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
     spread[0] = 1.0
@@ -293,7 +288,7 @@ def column_sds(moments: Array) -> Array:
 
 
 def centre_of(moments: Array, columns: Columns) -> Array:
-    """Means of the columns, clipped to the box; 1 for the intercept."""
+    """Return the means of the columns, clipped to their ranges; 1 for the intercept."""
     centre = np.clip(moments[0] / moments[0, 0], np.where(columns.dummy, 0.0, -1.0), 1.0)
     centre[0] = 1.0
     return np.asarray(centre)
@@ -301,7 +296,7 @@ def centre_of(moments: Array, columns: Columns) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Crude:
-    """What the first release gives: M₁, the number of records, the geometry of the second release."""
+    """The first release: M₁, the number of records, and the preconditioner of the second release."""
 
     moments: Array
     n: float
@@ -310,7 +305,7 @@ class Crude:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """M and the score at 0.  ``released`` is N₂ with its ``noise``; ``back`` maps it to (1, x)."""
+    """M and the score at 0; ``released`` is N₂ with its noise sd ``noise``, ``back`` maps it to (1, x)."""
 
     matrix: Array
     score: Array
@@ -326,11 +321,10 @@ class Moments:
 
 
 def posterior(released: Array, columns: Columns, n: float, noise: float) -> Array:
-    """M₁ given its release with symmetric noise of this scale, columns of different groups being
-    independent a priori.
+    """Return M₁ given its release with symmetric noise, columns of different groups independent a priori.
 
-    Means and variances are those released, within what is possible; correlations are shrunk one by
-    one by what their own noise explains.
+    Means and variances are those released, within what is possible; each correlation is shrunk by its own
+    noise.
     """
     M = clean(released, columns, n)
     e = noise / n
@@ -350,16 +344,14 @@ def posterior(released: Array, columns: Columns, n: float, noise: float) -> Arra
 
 
 def _means(released: Array, columns: Columns, e: float) -> Array:
-    """A level has at least half a deviation of the noise; the levels of a factor leave some for the
-    reference.
-    """
+    """Return means within what is possible: a level has a share of at least half a noise sd."""
     mean = np.where(columns.dummy, np.clip(released, e / 2, 1.0), np.clip(released, -1.0, 1.0))
     mean[0] = 1.0
     return within_factors(mean, columns)
 
 
 def within_factors(frequencies: Array, columns: Columns) -> Array:
-    """Frequencies of levels that leave some for their reference."""
+    """Return frequencies of levels scaled so that their reference has at least one in a hundred."""
     result = frequencies.copy()
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
@@ -368,9 +360,7 @@ def within_factors(frequencies: Array, columns: Columns) -> Array:
 
 
 def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
-    """Correlations times τ²/(τ² + s²), τ² their mean square beyond the noise, precise ones counting
-    most.
-    """
+    """Return correlations times τ²/(τ² + s²), with their variance τ² by the method of moments (empirical Bayes)."""
     rows, others = np.triu_indices(len(raw), 1)
     free = (columns.group[rows] != columns.group[others]) & (rows > 0)
     r2 = raw[rows, others][free] ** 2
@@ -382,9 +372,7 @@ def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
 
 
 def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Columns) -> Moments:
-    """M from the second release: N₂ is shrunk towards the first, mapped back, and told what is
-    known of it.
-    """
+    """Return M from the second release: N₂ is shrunk towards the first, and mapped back to (1, x)."""
     A = crude.preconditioner
     n = crude.n
     d = len(noisy)

@@ -283,8 +283,9 @@ class LocalModel:
     columns: Columns | None = None
 
     def hessian_after(self, hessian: Array, step: Array) -> Array:
-        """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ; that of counts
-        as `tilted_hessian` has it.
+        """Return the Hessian after a step: T H Tᵀ, where T I(t) Tᵀ is the I of Gaussian rows there.
+
+        In fits of counts it is `tilted_hessian`.
         """
         A = self.matrix
         if self.columns is not None:
