@@ -1,4 +1,4 @@
-"""What all stages of a stepped fit share: the design, the adjacency, the scaling of columns, the noise."""
+"""The context of a stepped fit: design, adjacency, scaling of columns, and noise, for all stages."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a stepped fit publishes: its geometry, the status of each coefficient, alternatives, and words."""
+"""Published parts of a stepped fit: geometry, band, statuses, alternatives and words."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""How the budget of a stepped fit is shared among its releases: frozen, and free of data."""
+"""The sharing of a budget among the releases of a stepped fit: frozen, and free of data."""
 
 import math
 import warnings

@@ -67,7 +67,7 @@ class Local:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What is public about the columns of x, the intercept first.
+    """The public facts about the columns of x, the intercept first.
 
     ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the
     intercept's group is -1.  ``yes_no`` are numbers that are at one of their bounds, -1 or 1.
@@ -269,7 +269,7 @@ def shrink(noisy: Array, target: Array, scale: float, min_part: float) -> tuple[
 def undispersed(matrix: Array, scale: float) -> Array:
     """Return a matrix, or a stack, with the spread of its eigenvalues by symmetric noise removed.
 
-    To first order noise of scale s pushes λᵢ by s²/2 Σⱼ 1/(λᵢ - λⱼ) (Wigner); near ties it is regularised.
+    To second order, noise of sd s changes λᵢ by s²/2 Σⱼ 1/(λᵢ - λⱼ) on average; near ties it is regularised.
     """
     values, vectors = np.linalg.eigh(matrix)
     gap = values[..., :, None] - values[..., None, :]

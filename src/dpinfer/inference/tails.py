@@ -1,4 +1,4 @@
-"""How far sizes go beyond what a noisy histogram shows: Pareto laws, each as likely as the counts make it.
+"""Tails beyond a noisy histogram: generalised Pareto laws, weighted by their likelihood.
 
 | symbol | meaning                                                          | name in code     |
 | ------ | ---------------------------------------------------------------- | ---------------- |
@@ -11,8 +11,6 @@
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
 Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through the
 counts would miss that there may be more.
-
-Post-processing of released counts only.
 """
 
 import math
@@ -195,7 +193,8 @@ class TailLaw:
 
     @cached_property
     def _judged(self) -> tuple[Array, Array]:
-        """How likely each law is by the counts beyond s₀, and the share p₀ that suits it best.
+        """Return the posterior weight of each law by the counts beyond s₀, and the share p₀ that fits it
+        best.
 
         The variance of a count is that of its noise and of sampling.  The share is the weighted mean
         of what the bins say of it, so that empty bins far out add no noise to a tail that is light;
@@ -290,7 +289,7 @@ class TailLaw:
         )
 
     def mean_square(self, clip: float) -> float:
-        """Of sizes that are pulled into a clip."""
+        """Return the mean square of sizes that are clipped."""
         sizes, beyond = self.curve
         inside = np.minimum(sizes, clip)
         below = beyond * inside
@@ -317,7 +316,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class CountSizes:
-    """What a histogram of the sizes of a count says of it, all over its public bound.
+    """Estimates from a histogram of the sizes of a count, all over its public bound.
 
     ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
     ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
@@ -354,12 +353,12 @@ class CountSizes:
 
     @property
     def positive(self) -> bool:
-        """Whether outcomes are surely there that are more than next to nothing."""
+        """Return whether there are surely outcomes above the smallest bin."""
         return self.tail.farthest_clear < self.tail.bins - 1
 
     @classmethod
     def of(cls, tail: Tail) -> "CountSizes":
-        """By a released histogram of sizes, the largest first."""
+        """Return the estimates from a released histogram of sizes, the largest first."""
         sizes, over = TailLaw(tail).curve
         over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
         pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
