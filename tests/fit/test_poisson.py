@@ -765,7 +765,7 @@ def test_a_hopeless_budget_is_told_before_anything_is_booked():
             model(dp.ZCDP(1e-4), exposure=None).fit(table(200)[0], y)
         told.append([str(one.message) for one in found])
     assert told[0] == told[1]
-    assert "hardly a line can be printed" in told[0][0]
+    assert "hardly a coefficient can be reported" in told[0][0]
 
 
 # --- bad input

@@ -119,9 +119,9 @@ def overloaded(strength: float, design: Design, n: int) -> str:
         return ""
     one = "unit" if design.unit.many else "record"
     return (
-        f"{len(design.names)} coefficients are more than this budget carries at {n:,} {one}s: a level with one {one} "
-        f"in twenty would have {strength:.1g} times what it takes to be printed, and twice is safe. Expect many to be "
-        f"open; {'; '.join(REMEDIES)}"
+        f"this budget may be too small for {len(design.names)} coefficients at {n:,} {one}s: a level with one {one} "
+        f"in twenty would have {strength:.1g} times the signal that an interval needs, and twice is safe. Expect "
+        f"that some coefficients are not reported; {'; '.join(REMEDIES)}"
     )
 
 
@@ -310,8 +310,8 @@ class Stepped(Generic[P]):
         if share is not None and not self.FAMILY.exact:
             rare = f" with an outcome that {100 * share:.3g}% of them have"
         return (
-            f"hardly a line can be printed, whatever the {n:,} {one}s hold{rare}: the noise of this budget "
-            "hides them"
+            f"hardly a coefficient can be reported, whatever the {n:,} {one}s hold{rare}: the noise of this "
+            "budget exceeds the information in them"
         )
 
     def _signal_bound(self, n: int, share: float | None) -> float:
@@ -330,12 +330,12 @@ class Stepped(Generic[P]):
         if self.FAMILY.farthest is None:
             return n / (scales.hessian * radius2)
         p = 0.5 if share is None else share
-        curvature = p * (1 - p)
-        spare = n * curvature - MIN_EVENTS
+        mean_slope = p * (1 - p)
+        spare = n * mean_slope - MIN_EVENTS
         if spare <= 0:
             return 0.0
-        by_score = scales.gradient * math.sqrt(radius2 * curvature)
-        return spare / math.hypot(by_score, scales.hessian * radius2 * curvature)
+        by_score = scales.gradient * math.sqrt(radius2 * mean_slope)
+        return spare / math.hypot(by_score, scales.hessian * radius2 * mean_slope)
 
     def _kappa(self, n: float) -> float:
         """Return κ of the last step, with ``n`` records."""

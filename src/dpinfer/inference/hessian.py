@@ -69,9 +69,11 @@ def released_moments(
     first_sd = noise * float(length[0, 0])
     first = max(float(H[0, 0]), first_sd)
     if n is not None:
-        sure = first_sd**-2 + (_WEIGHT_LOSS * n) ** -2
-        first = (first * first_sd**-2 + (1 - _WEIGHT_LOSS) * n * (_WEIGHT_LOSS * n) ** -2) / sure
-        first_sd = sure**-0.5
+        precision = first_sd**-2 + (_WEIGHT_LOSS * n) ** -2
+        first = (
+            first * first_sd**-2 + (1 - _WEIGHT_LOSS) * n * (_WEIGHT_LOSS * n) ** -2
+        ) / precision
+        first_sd = precision**-0.5
     beside = noise**2 / 2 * (length[0, 0] * np.diag(length) + length[0] ** 2)
     own = (noise * np.diag(length)) ** 2
     both = 1 / (1 / beside + 1 / own)
@@ -84,12 +86,12 @@ def released_moments(
     mean[0] = 0.0
     centred = back - np.outer(back[:, 0], mean)
     squares = centred.T @ centred
-    deviation = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
+    entry_sd = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
     raw = centred.T @ released @ centred
-    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(deviation))
+    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(entry_sd))
     variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
     variance[0] = first
-    return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, deviation)
+    return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, entry_sd)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +143,12 @@ def hessian_prior(
     )
     mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
     mean = within_factors(mean, columns)
-    unsure = np.hypot(factor * variance0, np.diag(M.entry_sd) / M.first)
-    variance, sure = _averaged(
-        np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, unsure
+    other_sd = np.hypot(factor * variance0, np.diag(M.entry_sd) / M.first)
+    variance, precision = _averaged(
+        np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, other_sd
     )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
-    variance_sd = H.first * np.where(columns.dummy, known, sure)
+    variance_sd = H.first * np.where(columns.dummy, known, precision)
     mean[0] = 0.0
     variance[0] = 1.0
     variance_sd[0] = H.first_sd
@@ -181,10 +183,10 @@ def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Ar
     return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, LEVELS), found))
 
 
-def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[Array, Array]:
+def _averaged(value: Array, noise: Array, other: Array, other_sd: Array) -> tuple[Array, Array]:
     """Return the precision-weighted average of two measurements, and its sd."""
-    sure = noise**-2.0 + unsure**-2.0
-    return (value * noise**-2.0 + other * unsure**-2.0) / sure, sure**-0.5
+    precision = noise**-2.0 + other_sd**-2.0
+    return (value * noise**-2.0 + other * other_sd**-2.0) / precision, precision**-0.5
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,15 +113,15 @@ def logistic_pilot(moments: Array, score: Array, n: float, columns: Columns, noi
     """
     d = len(moments)
     share = float(np.clip(score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
-    curvature = 0.25 - share**2
+    mean_slope = 0.25 - share**2
     kappa = max(_WHITENED[0], _WHITENED[1] / d)
     whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
-    error = float(((whitening @ noise / n) ** 2).sum()) / d + curvature / n
+    error = float(((whitening @ noise / n) ** 2).sum()) / d + mean_slope / n
     white = whitening @ moments @ whitening.T / n
     toward = whitening @ (score - share * moments[0]) / n
     values, vectors = np.linalg.eigh((white + white.T) / 2)
     values = np.maximum(values, _TRUSTED)
-    ridge = error * d / (_EXPECTED * curvature) ** 2
+    ridge = error * d / (_EXPECTED * mean_slope) ** 2
     slopes = whitening.T @ vectors @ (values * (vectors.T @ toward) / (values**2 + ridge))
     slopes[0] = 0.0
     mean = moments[0] / n
@@ -331,8 +331,8 @@ class LocalModel:
         step is at most 1.2 root mean squares of the predictor, as Newton's method overshoots.
         """
 
-        def solved(curvature: Array) -> Array:
-            values, vectors = np.linalg.eigh(curvature)
+        def solved(hessian: Array) -> Array:
+            values, vectors = np.linalg.eigh(hessian)
             values = np.maximum(values, 0.0)
             along = vectors.T @ score
             error = noise + self.dispersion * values
@@ -341,7 +341,7 @@ class LocalModel:
             if signal <= 0:
                 return np.zeros(len(score))
             step = vectors @ (prior * values * along / (prior * values**2 + error / signal))
-            return np.asarray(step * min(1.0, _LONGEST / max(self.length(curvature, step), _TINY)))
+            return np.asarray(step * min(1.0, _LONGEST / max(self.length(hessian, step), _TINY)))
 
         step = solved(hessian)
         for _ in range(_HALVINGS):

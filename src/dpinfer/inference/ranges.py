@@ -21,8 +21,7 @@ OUTSIDE = 0.004
 """The share of records or units that may lie beyond either end of a range."""
 
 
-# deviations of the noise by which counts at an end are told from nothing, or raised to an upper
-# bound
+# noise sds by which counts at an end are distinguished from 0, or raised to an upper bound
 _CLEAR_SDS = 2.0
 
 

@@ -26,7 +26,7 @@ from dpinfer.numerics.arrays import Array
 CLEAR = 4.0
 # ... and by which some bins are that lie next to each other, wherever they are: one in three hundred
 _CLEAR_ANYWHERE = 4.0
-# deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
+# noise sds that the limit of the mean excess adds: it holds in about 39 of 40 fits
 _SURE = 2.0
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
 # regression has no standard errors either
@@ -111,7 +111,7 @@ class Tail:
         40 fits.
 
         No tail is drawn: a record counts at the upper edge of its bin.  So this is a sum over the
-        released counts, whose noise has a known deviation, and it sees what no count shows alone.
+        released counts, whose noise has a known sd, and it includes what no single count shows.
         """
         upper = self._upper
         upper[0] = max(self.largest, self.end)
@@ -321,7 +321,7 @@ class CountSizes:
     ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
     ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
     of the mean that the capped mean shows, if counts over their mean have one law:
-    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
+    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of the pilot over what it shows
     is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``largest`` what a
     few of them are expected to exceed, ``tail`` the histogram itself.
     """
