@@ -119,7 +119,7 @@ _HUBER = (
 
 @dataclass(frozen=True)
 class LinearPlan(StepPlan):
-    """The plan of least squares: budget, target, tail, adjacency, and the shares of the stages.
+    """The plan of least squares: budget, target, tail, adjacency (``neighbours``), shares of stages.
 
     ``target`` is "asked" (ordinary least squares) or "robust" (a Huber estimand, with a pilot step of its
     own).  ``tail`` says how much of the outcome's tail is kept: "balanced" weighs noise against clipping
@@ -161,7 +161,7 @@ class LinearPlan(StepPlan):
         return Stack.of(Neighbours(self.neighbours))
 
     def strength(self, columns: Columns, n: float) -> float:
-        """Return the expected signal-to-noise ratio of a typical column over the reporting threshold.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
 
         Typical is a level of N = n/20 records, in a direction of squared length v² = κd/20, at least 1.
         It needs N >= 15 and N >= 2.5 h v², h the noise sd of the Hessian.  The eigenvalues n/(κd) of the

@@ -85,7 +85,7 @@ _INFLUENCE = (1.2, 3.0)  # bounds of the largest influence over a typical one
 
 @dataclass(frozen=True)
 class GeometryPlan(StepPlan):
-    """The plan of a logistic regression: budget, target, adjacency, and the shares of the stages.
+    """The plan of a logistic regression: budget, target, adjacency (``neighbours``), shares of the stages.
 
     The only target is "asked".  ``draws`` is the number of draws from the law of the error, for
     simultaneous bands; they cost nothing.
@@ -122,7 +122,7 @@ class GeometryPlan(StepPlan):
         return Stack(1.0, 0.25, adjacency) if adjacency.counted else Stack(0.5, 0.1, adjacency)
 
     def strength(self, columns: Columns, n: float) -> float:
-        """Return the expected signal-to-noise ratio of a typical column over the reporting threshold.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
 
         Typical is a level that one record in twenty has.  With a mean p(1 - p) of .15 it has N = .15 n/20
         events of its rarer outcome.  To be reported it needs N >= 8, and N clear of the noise of score and

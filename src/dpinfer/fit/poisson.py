@@ -114,7 +114,7 @@ class Counts(NoLoss):
 
 @dataclass(frozen=True)
 class PoissonPlan(StepPlan):
-    """The plan of a Poisson regression: budget, target, adjacency, and the shares of the stages.
+    """The plan of a Poisson regression: budget, target, adjacency (``neighbours``), shares of the stages.
 
     ``target`` is "asked", ordinary Poisson regression with robust errors.  ``draws`` is the number of draws
     from the law of the error, for simultaneous bands; they cost nothing.
@@ -141,7 +141,7 @@ class PoissonPlan(StepPlan):
         return Stack.of(Neighbours(self.neighbours))
 
     def strength(self, columns: Columns, n: float) -> float:
-        """Return the expected signal-to-noise ratio of a typical column over the reporting threshold.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
 
         It is that of least squares (`LinearPlan.strength`), with 8 records.
         """

@@ -143,7 +143,7 @@ class StepPlan:
         raise NotImplementedError
 
     def strength(self, columns: Columns, n: float) -> float:
-        """Return the expected signal-to-noise ratio of a typical column over the reporting threshold."""
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records."""
         raise NotImplementedError
 
     def _check(self, targets: Sequence[str]) -> None:

@@ -152,7 +152,7 @@ class Joint:
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
         by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.hessian_sd**2), squares)
-        by_column = _least_norm_change(vectors) ** 4 @ self.own**2
+        by_column = _min_norm_change(vectors) ** 4 @ self.own**2
         return np.asarray(information / np.sqrt(by_entry + by_column))
 
     def nearest(self, j: int) -> int:
@@ -188,7 +188,7 @@ class Joint:
 
     def _unknown(self, vector: Array, signal: float) -> str:
         """Return whether a contrast has too little information by itself, or only given all others."""
-        alone = _least_norm_change(vector)
+        alone = _min_norm_change(vector)
         by_itself = self.basis @ alone
         noise = np.sqrt(
             (by_itself**2) @ doubled(self.hessian_sd**2) @ (by_itself**2) + alone**4 @ self.own**2
@@ -250,7 +250,7 @@ class Joint:
         return below, above
 
 
-def _least_norm_change(vectors: Array) -> Array:
+def _min_norm_change(vectors: Array) -> Array:
     """Return the least-norm change of coefficients that changes each contrast by 1."""
     squared = (vectors**2).sum(axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(squared, np.finfo(float).tiny))
