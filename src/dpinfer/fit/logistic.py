@@ -1,4 +1,4 @@
-"""Logistic regression by Newton steps on noisy sums: a pilot, three steps, the estimate, its remainder.
+"""Logistic regression by Newton steps on noisy sums: a pilot, the estimate and its remainder.
 
 | symbol | meaning                                                                  |
 | ------ | ------------------------------------------------------------------------ |
