@@ -29,7 +29,7 @@ def design(d):
 def test_the_advice_is_about_public_facts():
     assert LinearSteps(design(3), dp.LinearPlan(APPROX)).advice(20_000) == ""
     told = LinearSteps(design(3), dp.LinearPlan(APPROX)).advice(400)
-    assert told.startswith("4 coefficients are more than this budget carries at 400 records")
+    assert told.startswith("this budget may be too small for 4 coefficients at 400 records")
     assert LinearSteps(design(100), dp.LinearPlan(APPROX)).advice(60_000)
     assert not LinearSteps(design(20), dp.LinearPlan(APPROX)).advice(20_000)
     assert not LinearSteps(design(100), dp.LinearPlan(dp.ZCDP(20.0))).advice(20_000)
@@ -39,7 +39,7 @@ def test_the_advice_of_logistic_regression():
     few = LogisticSteps(design(3), dp.GeometryPlan(APPROX))
     assert few.advice(20_000) == ""
     assert few.advice(1000).startswith(
-        "4 coefficients are more than this budget carries at 1,000 records"
+        "this budget may be too small for 4 coefficients at 1,000 records"
     )
     assert LogisticSteps(design(200), dp.GeometryPlan(APPROX)).advice(20_000)
     assert not LogisticSteps(design(200), dp.GeometryPlan(dp.ZCDP(20.0))).advice(20_000)

@@ -234,7 +234,7 @@ def test_local_functions_are_the_columns():
     frame = public_scaling(SPLINE)
     inside = units @ frame.of_units(SPLINE).T
     for local, spline in zip(frame.columns(SPLINE).local, SPLINE.splines, strict=True):
-        columns = inside[:, local.places] @ local.matrix.T
+        columns = inside[:, local.columns] @ local.matrix.T
         assert columns == pytest.approx(units[:, list(spline.columns)], abs=1e-9)
         assert (columns >= local.low - 1e-9).all()
         assert (columns <= local.high + 1e-9).all()

@@ -99,7 +99,7 @@ def joint():
         reference_few=0.05 * level,
         reference_toward=-level,
         group=level - 1,
-        tail=np.array([0.0, 0, 0, 0, 0, 0, 1]),
+        withheld=np.array([0.0, 0, 0, 0, 0, 0, 1]),
         centre=nothing,
         contrasts=np.eye(d),
     )
@@ -144,7 +144,7 @@ def kept(law, places):
         "reference_few",
         "reference_toward",
     )
-    some = {name: getattr(law, name)[places] for name in (*parts, "group", "tail", "centre")}
+    some = {name: getattr(law, name)[places] for name in (*parts, "group", "withheld", "centre")}
     square = {
         name: getattr(law, name)[np.ix_(places, places)]
         for name in ("covariance", "sampling", "hessian")

@@ -47,7 +47,7 @@ def joint(**changes):
         reference_few=nothing,
         reference_toward=nothing,
         group=np.array([-1.0, -1.0, -1.0, 2.0, 2.0]),
-        tail=nothing,
+        withheld=nothing,
         centre=nothing,
         contrasts=EYE,
     )
@@ -148,7 +148,7 @@ def test_all_is_known_where_all_is_well():
 
 
 def test_tail():
-    law = joint(tail=at(1, 1.0))
+    law = joint(withheld=at(1, 1.0))
     assert why(law) == (KNOWN, TAIL, KNOWN, KNOWN, KNOWN)
     assert why(law, [0, 1.0, -1.0, 0, 0]) == (TAIL,)  # in a combination as well
 

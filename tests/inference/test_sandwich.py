@@ -25,7 +25,7 @@ FAMILIES = pytest.mark.parametrize("logit", [True, False], ids=["logit", "identi
 
 def said(fit, clipped=None):
     """What is concluded; ``clipped`` are the numbers with a tail where nothing else is said."""
-    return infer(fit, fit.tail if clipped is None else clipped, 200, 1)
+    return infer(fit, fit.withheld if clipped is None else clipped, 200, 1)
 
 
 def errors(found):
@@ -458,12 +458,12 @@ def test_the_intercept_is_at_the_reference_of_open_levels_and_open_with_a_number
     coef = data.ordinary()[0]
     found = said(data.fit(coef, noise=1e-3))
     assert found.centre[2:].tolist() == [0.0, 0.0]
-    tail = said(replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])))
+    tail = said(replace(data.fit(coef, noise=1e-3), withheld=np.array([False, True, False, False])))
     assert not tail.reported[0]
     assert tail.answers.why[1] == "tail"
     assert (1, -1) in tail.alternative_columns  # also where nothing at all is printed
     ordinary = said(
-        replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])),
+        replace(data.fit(coef, noise=1e-3), withheld=np.array([False, True, False, False])),
         np.zeros(4, bool),
     )
     assert not [

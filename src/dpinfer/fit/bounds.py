@@ -35,8 +35,8 @@ from dpinfer.tables.table import check, table_of
 
 @dataclass(frozen=True)
 class LearnedColumn:
-    """What was learnt of one column: the ``keys`` of its entry, empty if nothing was clear of the
-    noise, and words.
+    """One learned column: the ``keys`` of its schema entry, empty if no count was clear of the noise, and a
+    description.
 
     ``clipped`` is the largest share of units that the range may clip, ``counts`` are the noisy
     counts of the levels, ``threshold`` what a level's noisy count had to exceed, or a magnitude's.
@@ -73,7 +73,7 @@ class LearnedBounds:
 
     @property
     def gaps(self) -> int:
-        """How many places of the text are still to be filled in."""
+        """Return how many places of the text are still to be filled in."""
         return self.text.count('= "?"')
 
     def write(self, path: str | Path) -> None:
@@ -87,7 +87,7 @@ class LearnedBounds:
             ) from None
 
     def summary(self) -> str:
-        """What was learnt, column by column, and what it cost."""
+        """Describe what was learned, column by column, and what it cost."""
         booked = f"booked as release {self.release}" if self.release else "nothing was booked"
         protected = f"protects {self.entry.unit} ({self.entry.neighbours.sentence})"
         lines = [f"{found.name}: {found.words}" for found in self.columns]
@@ -193,7 +193,7 @@ class BoundsReleases:
 
     @property
     def all(self) -> tuple[Histogram | ShownLevels, ...]:
-        """In the order in which they are carried out."""
+        """Return all releases in order."""
         return (
             *(one for several in self.ranges.values() for one in several),
             *self.levels.values(),
@@ -214,7 +214,7 @@ def _planned(plan: BoundsPlan) -> BoundsReleases:
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What will be learnt of which table, from public facts: nothing was booked, and no value read.
+    """A plan to learn bounds of a table, from public facts: nothing is booked, and no value read.
 
     ``n`` is the number of rows where it is public; ``skipped`` are text columns for which there is
     no δ.
@@ -229,15 +229,13 @@ class Learning:
 
     @property
     def entry(self) -> Entry:
-        """What will be booked."""
+        """Return the entry that will be booked."""
         names = ", ".join((*self.plan.ranges, *self.plan.levels))
         unit = self.draft.unit.name
         return Entry(f"learn_bounds of {names}", unit, self.plan.releases().all, self.neighbours)
 
     def threshold(self, release: Histogram | ShownLevels) -> float:
-        """How many units a magnitude or a level must have, about, to be seen at all: from public
-        facts.
-        """
+        """Return about how many units a magnitude or a level needs to be shown, from public facts."""
         if isinstance(release, ShownLevels):
             return release.threshold
         return float(clear_of(release.law).min())
@@ -312,7 +310,7 @@ def learning(
     neighbours: str | None = None,
     unit: str = "one record",
 ) -> Learning:
-    """What `learn_bounds` will do, checked by names and types alone."""
+    """Plan what `learn_bounds` will do, checked by names and types alone."""
     require_promise(budget)
     source = table_of(table)
     types = dict(source.types())

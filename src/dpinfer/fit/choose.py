@@ -1,4 +1,4 @@
-"""Which recipe a fit has, from public facts alone: decided here and nowhere else."""
+"""The choice of a recipe for a fit, from public facts alone: decided here and nowhere else."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def stepped_of(result: FitResult) -> type[Stepped[Any]]:
 
 
 def _nobodys(options: Options) -> InputError:
-    """What to ask for instead of a target, or a plan with it, that this model does not have."""
+    """Return an error that says what to ask for instead of a target or plan that this model does not have."""
     target = getattr(options.plan, "target", options.target)
     if target in (ASKED, *FORMER):
         models = " and ".join(recipe.NAME for recipe in STEPPED)

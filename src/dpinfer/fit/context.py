@@ -1,4 +1,4 @@
-"""What all stages of a stepped fit share: the design, the adjacency, the scaling of columns, the noise."""
+"""The context of a stepped fit: design, adjacency, scaling of columns, and noise, for all stages."""
 
 import math
 from dataclasses import dataclass
@@ -29,11 +29,7 @@ from dpinfer.schema.design import Design
 
 @dataclass(frozen=True, eq=False)
 class FitContext:
-    """What a fit rests on: the encoding, the notion of neighbours, the noise of the releases, and
-    the frame.
-
-    ``columns`` are those in the frame, and ``matrix`` leads there from (1, x~).
-    """
+    """The design, the adjacency, the noise sds of the releases, and the scaling of columns."""
 
     design: Design
     neighbours: Neighbours
@@ -42,24 +38,22 @@ class FitContext:
 
     @cached_property
     def columns(self) -> Columns:
-        """The columns in the frame."""
+        """Return what is public about the standardised columns x'."""
         return self.scaling.columns(self.design)
 
     @cached_property
     def matrix(self) -> Array:
-        """From (1, x~) to (1, x'), the columns in the frame."""
+        """Return the matrix from (1, x~) to (1, x')."""
         return self.scaling.matrix(self.design)
 
     @cached_property
     def of_units(self) -> Array:
-        """From (1, x) in original units to (1, x')."""
+        """Return the matrix from (1, x) in original units to (1, x')."""
         return self.scaling.of_units(self.design)
 
     @cached_property
     def clippable(self) -> npt.NDArray[np.bool_]:
-        """Numbers that may be clipped to their range: not those that a power or a product is made
-        of.
-        """
+        """Return a mask of the numbers that may be winsorised: not the factors of a power or product."""
         found = ~self.columns.dummy
         found[0] = False
         found[self.columns.of_splines] = False
@@ -68,41 +62,39 @@ class FitContext:
         found[list(self.design.shared)] = False
         return found
 
-    def numbers(self, moments: Array, known: Moments, radius2: float) -> NumberLaws:
-        """What is known of the columns; ``moments`` count records by their information.
+    def numbers(self, second_moments: Array, moments: Moments, radius2: float) -> NumberLaws:
+        """Return moments and tail laws of the columns; ``second_moments`` weight records by h'.
 
-        Numbers all of whose records fit a geometry of squared radius ``radius2`` have no law: nothing
-        about them is to be chosen.
+        A number needs no law, and no limit, if even its public bounds are within the squared radius
+        ``radius2``: all its records have full weight then.
         """
-        mean = moments[0] / moments[0, 0]
-        covariance = moments / moments[0, 0] - np.outer(mean, mean)
+        mean = second_moments[0] / second_moments[0, 0]
+        covariance = second_moments / second_moments[0, 0] - np.outer(mean, mean)
         variance = np.maximum(np.diag(covariance), SMALLEST)
         np.fill_diagonal(covariance, variance)
         scaling = self.scaling
-        ends = farthest(moments, self.columns)
+        ends = farthest(second_moments, self.columns)
         far = self.clippable & (ends**2 > radius2 * variance)
         laws = {}
         for j, histograms in scaling.histograms:
             if far[j]:
                 centre = scaling.middle[j] + scaling.half[j] * mean[j]
                 unit = scaling.half[j] * math.sqrt(variance[j])
-                laws[j] = histograms.tails(centre, unit, known.n)
-        unsure = known.noise * (known.back**2).sum(axis=1) / known.n
-        return NumberLaws(mean, covariance, ends, variance > SIGNAL * unsure, laws)
+                laws[j] = histograms.tails(centre, unit, moments.n)
+        noise_sd = moments.noise * (moments.back**2).sum(axis=1) / moments.n
+        return NumberLaws(mean, covariance, ends, variance > SIGNAL * noise_sd, laws)
 
     @property
     def known_number(self) -> bool:
-        """Whether the records add up to a public number: it is not private, and each counts fully."""
+        """Return whether the sum of weights is public: n is, and every weight is 1."""
         return self.neighbours.counted and self.design.unit.equal_weights
 
     def clustered(self, score_cov: Array, source: Source, released: float) -> Array:
-        """A covariance over n units has the factor n/(n - 1) (CR1); n is public, or the one
-        ``released``.
-        """
+        """Return a score covariance, over n units times n/(n - 1) (CR1); n is public or ``released``."""
         n = source.n if self.neighbours.counted else released
         return score_cov * (n / max(n - 1, 1.0)) if self.neighbours.units else score_cov
 
     def mapped(self, source: Source, matrix: Array) -> Source:
-        """The rows u = matrix (1, x~), for their moments."""
-        whole = matrix * np.sqrt(self.design.norm2)
-        return Mapped(source, whole, self.neighbours, moment_error(whole))
+        """Return the rows u = matrix (1, x~), for their moments."""
+        row_map = matrix * np.sqrt(self.design.norm2)
+        return Mapped(source, row_map, self.neighbours, moment_error(row_map))

@@ -1,6 +1,12 @@
-"""Least squares by one step: a crude line, a clip for influences, and an exact step from the line.
+"""Least squares by one exact Newton step from a pilot, with residuals clipped by influence.
 
-Outcomes are in units of half their public range; the result returns to those of the user.
+The risk is quadratic, so that the step from any pilot is exact: H θ = Σ w x y without a remainder.  The pilot
+only centres the outcomes: influences w‖u‖|y - x·θ| around it are clipped, so that the closer it is, the
+smaller the clip, and with it the noise of the score.  A released histogram of influences tells how much
+any clip would cut off (`dpinfer.inference.tails`); the clip that is chosen weighs noise against that
+clipping bias.
+
+Outcomes are scaled by half their public range; the result is in the units of the user.
 """
 
 import math
@@ -82,17 +88,19 @@ _ROBUST = {
 }  # fmt: skip
 _ALL = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, ESTIMATE: 0.76}
 
-_RANGE = 2.0  # of a scaled outcome
-_REACH = 4.0  # times half the released range of outcomes: the largest influence that is told apart
+_RANGE = 2.0  # the range of a scaled outcome
+_REACH = 4.0  # upper edge of the histogram of influences, over half the released range of outcomes
 _KNEE = 0.1  # the share of records that the robust target clips
-_CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
-_ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
-_CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
+_CAUTION = 1.0  # noise sds that a cautious tail adds to every count
+_ONE_STEP = (
+    0.3  # smallest eigenvalue of the Hessian in a pilot step of the robust target, over its mean
+)
+_CLIPPED = 1e-9  # change of an outcome below which it counts as unclipped: rounding
 
 
 @dataclass(frozen=True)
 class LeastSquares(NoLoss):
-    """Least squares, whose loss has a clip in the place of a bound."""
+    """The squared error, whose derivative is not bounded: influences are clipped instead."""
 
     tail: str = BALANCED
 
@@ -109,13 +117,12 @@ _HUBER = (
 
 @dataclass(frozen=True)
 class LinearPlan(StepPlan):
-    """Of least squares: a budget, the target, its tail, the notion of neighbours, and the shares of
-    the stages.
+    """The plan of least squares: budget, target, tail, adjacency (``neighbours``), shares of stages.
 
-    ``target`` is "asked" (ordinary least squares) or "robust" (a Huber estimand, with a first step
-    of its own).  ``tail`` says how much of the outcome's tail is kept: "balanced" weighs noise
-    against what is clipped, "cautious" takes the tail for longer than it looks, "all" clips nobody
-    whose prediction is within the public range.  ``draws`` are those of the law of the error, for
+    ``target`` is "asked" (ordinary least squares) or "robust" (a Huber estimand, with a pilot step of its
+    own).  ``tail`` says how much of the outcome's tail is kept: "balanced" weighs noise against clipping
+    bias, "cautious" assumes a heavier tail than was counted, "all" clips no outcome whose prediction is
+    within the public range.  ``draws`` is the number of draws from the law of the error, for simultaneous
     bands; they cost nothing.
     ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
     ("strict").
@@ -136,26 +143,23 @@ class LinearPlan(StepPlan):
 
     @property
     def default_shares(self) -> Mapping[str, float]:
-        """The robust target takes a step more, as it is not linear; where nobody is clipped no
-        influence is needed.
-        """
+        """Return the shares; where no outcome is clipped, there is no histogram of influences."""
         if self.tail == ALL:
             return _ALL
         return _ROBUST if self.target == ROBUST else _LINEAR
 
     @property
     def stack(self) -> Stack:
-        """That of least squares."""
+        """Return the weights of the stacked matrices for least squares."""
         return Stack.of(Neighbours(self.neighbours))
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
-        thumb.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
 
-        Typical is a level that N = n/20 records have, in a direction of squared length v² = κd/20,
-        at least 1.  It takes N >= 15 and N >= 2.5 h v², h the noise of the curvature.  And it takes
-        a curvature n/κd of all columns that is clear of the norm h sqrt(2d) of its noise, N >= h v²
-        sqrt(2d): noise that bends all directions hides columns long before it hides one of them.
+        Typical is a level of N = n/20 records, in a direction of squared length v² = κd/20, at least 1.
+        It needs N >= 15 and N >= 2.5 h v², h the noise sd of the Hessian.  The eigenvalues n/(κd) of the
+        Hessian must also exceed the operator norm h sqrt(2d) of its noise (Wigner), so N >= h v² sqrt(2d):
+        with many columns this binds first.
         """
         scales = self.scales()
         d = len(columns)
@@ -165,19 +169,19 @@ class LinearPlan(StepPlan):
 
 @dataclass(frozen=True)
 class OutcomeRange:
-    """Where the outcome is, by the histograms."""
+    """The released range of the outcome."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """Of the range."""
+        """Return its middle."""
         return (self.low + self.high) / 2
 
     @property
     def half(self) -> float:
-        """Of its width."""
+        """Return half its width."""
         return (self.high - self.low) / 2
 
 
@@ -214,7 +218,7 @@ class LinearSteps(Stepped[LinearPlan]):
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
-        """Ordinary least squares of rows (1, x~).  NOT PRIVATE."""
+        """Return ordinary least squares of rows (1, x~).  NOT PRIVATE."""
         return noiseless.least_squares(
             observations.rows, observations.labels, observations.shares, observations.starts
         )
@@ -227,8 +231,9 @@ class LinearSteps(Stepped[LinearPlan]):
         columns: Array,
         ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
-        """Least squares of outcomes pulled into the band or, of the robust target, with residuals
-        pulled into it.  NOT PRIVATE.
+        """Return least squares of outcomes clipped to the band; of the robust target, of residuals.
+
+        NOT PRIVATE.
         """
         geometry = result.geometry
         band = result.band
@@ -239,20 +244,20 @@ class LinearSteps(Stepped[LinearPlan]):
         pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
         clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         if result.model.target == ROBUST:
-            most = band.most(geometry, columns) / scale.half
+            upper = band.most(geometry, columns) / scale.half
             weights = np.asarray(observations.weights)
             return noiseless.huber(
-                observations.rows, observations.labels, ordinary.coef, weights, most
+                observations.rows, observations.labels, ordinary.coef, weights, upper
             ), clipped
         return noiseless.least_squares(observations.rows, pulled, observations.weights), clipped
 
     @property
     def released_estimand(self) -> bool:
-        """The robust target has its band from the releases."""
+        """Return whether the target is robust: its knee is released."""
         return self.plan.target == ROBUST
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002  (nothing depends on it)
-        """Of least squares, or of the Huber regression of the robust target."""
+        """Return name, estimand and method for reports."""
         geometry = in_the_geometry(self.design, "prediction")
         name = self.NAME
         about = [ordinary_words(self.design, self.NAME), _IN_THE_BAND, geometry]
@@ -265,32 +270,40 @@ class LinearSteps(Stepped[LinearPlan]):
             method="least squares in a released geometry, docs/linear.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
         releases = self.releases_by_stage
+        # Σ x xᵀ twice, as in logistic regression.  Outcomes are centred and scaled by their released
+        # range, so that Σ w u y, released beside the second one, has as little noise as possible.
         crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
         outcome_range = self._range(gate, cached(OutcomesOnly(source)), crude.n)
         query = moment_and_score(self.neighbours, outcome_range.middle, outcome_range.half)
-        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
-        kappa = of_columns(self._kappa(known.n), len(context.columns))
-        rows = self._kappa(known.n)
-        # a ridge in columns that are whitened, whatever their bounds are
-        white = preconditioner(known.matrix, context.columns, known.n, rows)
-        coef = self._pilot_coef(known, outcome_range, white, rows)
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        column_kappa = of_columns(self._kappa(moments.n), len(context.columns))
+        row_kappa = self._kappa(moments.n)
+        # κ of columns says how far out a value may be before its column is scaled down, κ of rows which
+        # leverage has full weight.  The pilot is a ridge estimate, in columns whitened without limits.
+        white = preconditioner(moments.matrix, context.columns, moments.n, row_kappa)
+        coef = self._pilot_coef(moments, outcome_range, white, row_kappa)
         if self.plan.target == ASKED and releases.of(FIRST_STEP):
-            rows = self._of_rows(known.n, CLIP_SDS)
-        limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
-        matrix = self._geometry(known, limits, kappa, rows, context)
+            row_kappa = self._of_rows(moments.n, CLIP_SDS)
+        limits = self._winsor_limits(moments, coef, column_kappa, row_kappa, outcome_range, context)
+        matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
         if self.plan.target == ASKED:
-            pilot = self._pilot(matrix, coef, limits, known, outcome_range, context)
+            # A pilot step.  Influences are not known yet: its clip is what a residual of half the
+            # released range has at typical leverage, or longer by the expected distance of the pilot.
+            pilot = self._pilot(matrix, coef, limits, moments, outcome_range, context)
             for release in releases.of(FIRST_STEP):
-                usual = math.sqrt(known.n / len(coef)) / release.deviation / CLIP_SDS
-                first = outcome_range.half / math.sqrt(rows) * max(1.0, usual)
-                coef = self._pilot_step(gate, release, source, pilot, first)
-                # the limits rest on the coefficients, which are known better now
-                limits = self._limits_of(known, coef, kappa, rows, outcome_range, context)
-                matrix = self._geometry(known, limits, kappa, rows, context)
+                distance = math.sqrt(moments.n / len(coef)) / release.deviation / CLIP_SDS
+                pilot_clip = outcome_range.half / math.sqrt(row_kappa) * max(1.0, distance)
+                coef = self._pilot_step(gate, release, source, pilot, pilot_clip)
+                # winsor limits depend on the slopes
+                limits = self._winsor_limits(
+                    moments, coef, column_kappa, row_kappa, outcome_range, context
+                )
+                matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
+        # The clip: by the released tail of the influences around the pilot.
         linearization = self._linearization(matrix, coef, limits, context)
-        tail = self._influences(gate, source, linearization, known.n, outcome_range, rows)
+        tail = self._influences(gate, source, linearization, moments.n, outcome_range, row_kappa)
         if tail is None:
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
@@ -298,64 +311,71 @@ class LinearSteps(Stepped[LinearPlan]):
             for release in releases.of(FIRST_STEP):
                 linearization = self._robust_step(gate, release, source, linearization, clip)
         else:
-            noise = self._scales().gradient / known.n
+            noise = self._scales().gradient / moments.n
             clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
-        last = self._exact_step(gate, source, known.n, linearization, clip, context)
+        # The estimate: score, Hessian and score covariance at the pilot; the step needs no remainder.
+        last = self._exact_step(gate, source, moments.n, linearization, clip, context)
         fit = ReleasedFit.of(
-            last, matrix, known, context.columns, centre_of(known.matrix, context.columns)
+            last, matrix, moments, context.columns, centre_of(moments.matrix, context.columns)
         )
-        fit = self._allowing_for(fit, outcome_range, clip, rows)
-        fit, inference = self._concluded(
-            self._asked(fit, context), limits, 1.0, linearization.clipped, seed
+        fit = self._with_clip_bias(fit, outcome_range, clip, row_kappa)
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, 1.0, linearization.clipped, seed
         )
-        return FittedLinear(linearization, fit, inference, outcome_range, clip, rows)
+        return FittedLinear(linearization, fit, inference, outcome_range, clip, row_kappa)
 
     @staticmethod
     def _geometry(
-        known: Moments, limits: WinsorLimits, kappa: float, rows: float, context: FitContext
+        moments: Moments,
+        limits: WinsorLimits,
+        column_kappa: float,
+        row_kappa: float,
+        context: FitContext,
     ) -> Array:
-        """The matrix of the geometry: columns are scaled by their radius, rows have their own."""
-        matrix = preconditioner(known.matrix, context.columns, known.n, kappa, limits.reach, rows)
-        return matrix * math.sqrt(kappa / rows)
+        """Return the preconditioner: κ of columns scales columns, and κ of rows the rows."""
+        matrix = preconditioner(
+            moments.matrix, context.columns, moments.n, column_kappa, limits.reach, row_kappa
+        )
+        return matrix * math.sqrt(column_kappa / row_kappa)
 
-    def _limits_of(
+    def _winsor_limits(
         self,
-        known: Moments,
+        moments: Moments,
         coef: Array,
-        kappa: float,
-        rows: float,
+        column_kappa: float,
+        row_kappa: float,
         outcome_range: OutcomeRange,
         context: FitContext,
     ) -> WinsorLimits:
-        """The limits of numbers: a clip of influences is taken for 2.5 sds of a residual."""
+        """Return the winsor limits of numeric columns, with 2.5 sds of a residual for the clip."""
         d = len(coef)
         scales = self._scales()
         costs = Costs(
-            radius2=kappa * d,
-            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / known.n,
-            hessian_share=scales.hessian * rows * d / known.n,
+            radius2=column_kappa * d,
+            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / moments.n,
+            hessian_share=scales.hessian * row_kappa * d / moments.n,
             size=outcome_range.half / CLIP_SDS,
         )
-        information = known.n / (outcome_range.half / CLIP_SDS) ** 2
-        return self._limits(known.matrix, coef, information, costs, context, known)
+        information = moments.n / (outcome_range.half / CLIP_SDS) ** 2
+        return self._limits(moments.matrix, coef, information, costs, context, moments)
 
     def _pilot(
         self,
         matrix: Array,
         coef: Array,
         limits: WinsorLimits,
-        known: Moments,
+        moments: Moments,
         outcome_range: OutcomeRange,
         context: FitContext,
     ) -> Pilot:
-        """Where the first step is taken."""
-        moments = known.of(np.arange(len(coef)))
+        """Return local model and linearization at coefficients of (1, x')."""
+        second_moments = moments.definite
         dispersion = (outcome_range.half / CLIP_SDS) ** 2
-        local_model = LocalModel(moments, coef, matrix, IDENTITY, dispersion=dispersion)
+        local_model = LocalModel(second_moments, coef, matrix, IDENTITY, dispersion=dispersion)
         return Pilot(local_model, self._linearization(matrix, coef, limits, context))
 
     def _range(self, gate: Gate, source: Source, n: float) -> OutcomeRange:
-        """Three histograms, each inside what the last has left."""
+        """Release the range of the outcome by histograms, each zooming in on the last."""
         low, high = -_RANGE / 2, _RANGE / 2
         for release in self.releases_by_stage.of(OUTCOME):
             counts = gate.release(
@@ -365,16 +385,18 @@ class LinearSteps(Stepped[LinearPlan]):
         return OutcomeRange(low, high)
 
     def _pilot_coef(
-        self, known: Moments, outcome_range: OutcomeRange, matrix: Array, kappa: float
+        self, moments: Moments, outcome_range: OutcomeRange, matrix: Array, kappa: float
     ) -> Array:
-        """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
+        """Return pilot coefficients of (1, x'): a ridge estimate in whitened columns."""
         whitening = matrix * np.sqrt(kappa * len(matrix))
-        noise = 2 * known.noise * whitening @ known.back
-        moments = whitening @ known.matrix @ whitening.T
+        noise = 2 * moments.noise * whitening @ moments.back
+        second_moments = whitening @ moments.matrix @ whitening.T
         coef = (
             outcome_range.half
             * whitening.T
-            @ least_squares_pilot(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
+            @ least_squares_pilot(
+                second_moments, 2 * whitening @ moments.score, noise @ noise.T, moments.n
+            )
         )
         coef[0] += outcome_range.middle
         return np.asarray(coef)
@@ -388,10 +410,10 @@ class LinearSteps(Stepped[LinearPlan]):
         outcome_range: OutcomeRange,
         kappa: float,
     ) -> Tail | None:
-        """The released tail of influences; None where nobody should be clipped.
+        """Release the tail of influences; None where no outcome is to be clipped.
 
-        The counts begin at four times the released range of outcomes: above, where nearly nobody is,
-        each bin would add its noise to all below.
+        Its bins begin at `_REACH` times half the released range of outcomes: above, where hardly any
+        record is, every further bin would add its noise to all cumulated counts.
         """
         releases = self.releases_by_stage.of(INFLUENCE)
         if not releases:
@@ -414,7 +436,7 @@ class LinearSteps(Stepped[LinearPlan]):
         linearization: Linearization,
         clip: Clip,
     ) -> tuple[Array, Array, Array]:
-        """Score, curvature and score covariance at a line."""
+        """Release score, Hessian and score covariance at a linearization."""
         stack = self.plan.stack
         d = len(linearization.matrix)
         query = step_sums(
@@ -430,7 +452,7 @@ class LinearSteps(Stepped[LinearPlan]):
         linearization: Linearization,
         clip: Clip,
     ) -> Linearization:
-        """A better line for the robust target, which is not linear: a step of its own."""
+        """Return the linearization after a pilot step of the robust target, whose score is not linear."""
         score, hessian, _ = self._released(gate, release, source, linearization, clip)
         mean = float(np.trace(hessian)) / len(score)
         if mean <= 3 * self._scales(FIRST_STEP).hessian:
@@ -447,7 +469,7 @@ class LinearSteps(Stepped[LinearPlan]):
         clip: Clip,
         context: FitContext,
     ) -> Step:
-        """The step of the estimate: it is exact, and leaves nothing."""
+        """Release the last score and matrices: the posterior takes the step, which has no remainder."""
         score, hessian, score_cov = self._released(
             gate, self.releases_by_stage.of(ESTIMATE)[0], source, linearization, clip
         )
@@ -466,11 +488,13 @@ class LinearSteps(Stepped[LinearPlan]):
             family=IDENTITY,
         )
 
-    def _allowing_for(
+    def _with_clip_bias(
         self, fit: ReleasedFit, outcome_range: OutcomeRange, clip: Clip, kappa: float
     ) -> ReleasedFit:
-        """Sizes in units of the outcome; what the clip takes off may all move the level, and any
-        direction by a part of it.
+        """Add prior sds in units of the outcome, and the clipping bias.
+
+        The bias of the intercept is at most the mean excess over the clip at typical leverage, as all of
+        it may be on one side; `_clip_bias` has that of all directions.
         """
         bias_bound = np.zeros(len(fit.centre))
         bias_bound[0] = math.sqrt(kappa) * clip.excess

@@ -1,4 +1,17 @@
-"""Logistic regression by steps: a first line, three steps, that of the estimate, and its rest."""
+"""Logistic regression by Newton steps on noisy sums: a pilot, the estimate and its remainder.
+
+| symbol | meaning                                                                  |
+| ------ | ------------------------------------------------------------------------ |
+| θ      | coefficients of (1, x'), the standardised columns                        |
+| A, u   | preconditioner, and the row A x': typical ‖u‖² is 1/κ                    |
+| p      | E[y] given x, at the pilot coefficients                                  |
+| g, H   | score Σ w (y - p) u and Hessian Σ w p(1 - p) u uᵀ, w the row weights     |
+
+A Newton step from pilot coefficients solves H a = g.  Near the maximum its error is quadratic in the
+distance, so that three pilot steps with little of the budget come close enough for one exact step.  What
+that step leaves, the remainder R, has no outcome in it and is released as well, so that the equation of
+the posterior (`dpinfer.inference.posterior`) holds however far the pilot is off.
+"""
 
 import math
 from collections.abc import Mapping
@@ -60,21 +73,20 @@ from dpinfer.schema.design import Design
 
 LOGISTIC_TARGETS = (ASKED,)
 _LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REMAINDER: 0.03}
-_TYPICAL_CURVATURE = 0.15  # a public guess of the mean curvature p(1 - p)
+_TYPICAL_CURVATURE = 0.15  # a public guess of the mean of p(1 - p)
 _TYPICAL_FARTHEST = 1.1  # ... and of the largest influence of an outcome over a typical one
 
-# of the deviation of the score: what its noise may add if the largest influence can make it so
+# largest sd of the noise of the score over its sampling sd, as far as the clip of influences decides it
 _ADDED = 0.75
-_INFLUENCE = (1.2, 3.0)  # the largest influence over a typical one, at least and at most
+_INFLUENCE = (1.2, 3.0)  # bounds of the largest influence over a typical one
 
 
 @dataclass(frozen=True)
 class GeometryPlan(StepPlan):
-    """Of logistic regression: a budget, the target, the notion of neighbours, and the shares of the
-    stages.
+    """The plan of a logistic regression: budget, target, adjacency (``neighbours``), shares of the stages.
 
-    The only target is "asked".  ``draws`` are those of the law of the error, for bands; they cost
-    nothing.
+    The only target is "asked".  ``draws`` is the number of draws from the law of the error, for
+    simultaneous bands; they cost nothing.
     ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
     ("strict").
     """
@@ -84,29 +96,30 @@ class GeometryPlan(StepPlan):
 
     @property
     def default_shares(self) -> Mapping[str, float]:
-        """Three first steps, then the estimate and what it leaves."""
+        """Return the shares: most for the estimate, the rest for its pilot and the remainder."""
         return _LOGISTIC
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """Three first steps."""
+        """Return the number of releases of a stage: there are three pilot steps."""
         return {**super().parts, FIRST: 3}
 
     @property
     def stack(self) -> Stack:
-        """The curvature counts for more than in least squares: it decides more of the error, and V
-        is near to it.
+        """Return the weights of the stacked matrices.
+
+        The Hessian has a larger weight than in least squares: its noise decides more of the error, and the
+        score covariance V is close to H, which it equals where the model is right.
         """
         adjacency = Neighbours(self.neighbours)
         return Stack(1.0, 0.25, adjacency) if adjacency.counted else Stack(0.5, 0.1, adjacency)
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
-        thumb.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
 
-        Typical is a level that one record in twenty has.  With mean curvature .15 there are N = .15
-        n/20 events of its rarer outcome.  It takes N >= 8, and a number that is clear of the noise
-        of score and curvature there.
+        Typical is a level that one record in twenty has.  With a mean p(1 - p) of .15 it has N = .15 n/20
+        events of its rarer outcome.  To be reported it needs N >= 8, and N clear of the noise of score and
+        Hessian in its direction.
         """
         scales = self.scales()
         d = len(columns)
@@ -136,8 +149,9 @@ class LogisticSteps(Stepped[GeometryPlan]):
 
     @classmethod
     def of(cls, design: Design, options: Options) -> Recipe | None:
-        """By default with a zCDP or (ε, δ) budget, or none, and nothing else asked for, where there
-        is an intercept.
+        """Return the recipe where these options ask for no penalty, else None.
+
+        It is the default with a zCDP or (ε, δ) budget, or none, where there is an intercept.
         """
         if not isinstance(options.loss, Logistic):
             return None
@@ -170,7 +184,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
 
     @staticmethod
     def _default(design: Design, options: Options) -> str | None:
-        """The target where none is asked for; None where the fit has a penalty then."""
+        """Return the target where none is asked for; None where such a fit has a penalty."""
         if options.plan is not None or options.penalty is not None:
             return None
         if not isinstance(options.budget, StepBudget):
@@ -181,7 +195,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
-        """The ordinary logistic regression of rows (1, x~).  NOT PRIVATE."""
+        """Return the ordinary logistic regression of rows (1, x~).  NOT PRIVATE."""
         start = np.zeros(observations.rows.shape[1])
         return noiseless.logistic(
             observations.rows, observations.labels, start, observations.shares, observations.starts
@@ -195,13 +209,13 @@ class LogisticSteps(Stepped[GeometryPlan]):
         columns: Array,  # noqa: ARG004
         ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
-        """The logistic regression of rows with the weights and clips of a result.  NOT PRIVATE."""
+        """Return the logistic regression with the weights and clips of a result.  NOT PRIVATE."""
         return noiseless.logistic(
             observations.rows, observations.labels, ordinary.coef, observations.weights
         ), 0.0
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
-        """Of the ordinary regression, in a released geometry."""
+        """Return name, estimand and method for reports."""
         about = [ordinary_words(self.design, self.NAME), in_the_geometry(self.design, "log-odds")]
         return Words(
             name=self.NAME,
@@ -209,74 +223,85 @@ class LogisticSteps(Stepped[GeometryPlan]):
             method="logistic regression in a released geometry, docs/geometry.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
         releases = self.releases_by_stage
+        # Σ x xᵀ twice: the first release gives a preconditioner, the second is precise in its metric.
+        # The score at θ = 0, Σ w (y - 1/2) u, is released along with the second.
         crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
         query = moment_and_score(self.neighbours)
-        known = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
         pilot_coef = logistic_pilot(
-            known.matrix,
-            known.score,
-            known.n,
+            moments.matrix,
+            moments.score,
+            moments.n,
             context.columns,
-            known.noise * known.back,
-            self._scales().kappa(len(known.matrix), known.n),
+            moments.noise * moments.back,
+            self._scales().kappa(len(moments.matrix), moments.n),
         )
-        limits = self._limits_of(known, pilot_coef, context)
-        pilot = self._pilot(known, limits, pilot_coef, context)
+        limits = self._winsor_limits(moments, pilot_coef, context)
+        pilot = self._pilot(moments, limits, pilot_coef, context)
+        # Pilot steps.  Their noise is an error of the point where scores are evaluated, not of the
+        # estimate: that uses fresh noise, and is corrected for the distance by the remainder.
         for release in releases.of(FIRST):
             pilot_coef = self._pilot_step(
                 gate, release, source, pilot, pilot.linearization.max_influence
             )
-            # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, pilot_coef, context)
-            pilot = self._pilot(known, limits, pilot_coef, context)
+            # winsor limits depend on the slopes, and the row weights on p(1 - p): both anew
+            limits = self._winsor_limits(moments, pilot_coef, context)
+            pilot = self._pilot(moments, limits, pilot_coef, context)
+        # The estimate: g, H and V at the last pilot coefficients, then R after the step a.
         last = self._final_step(
-            gate, source, known.n, pilot, pilot.linearization.max_influence, context
+            gate, source, moments.n, pilot, pilot.linearization.max_influence, context
         )
         fit = ReleasedFit.of(
             last,
             pilot.local_model.matrix,
-            known,
+            moments,
             context.columns,
-            centre_of(known.matrix, context.columns),
+            centre_of(moments.matrix, context.columns),
         )
-        typical = MeanInformation.at(known.of(np.arange(len(pilot_coef))), pilot.local_model.coef)
+        # Post-processing: bias bounds of the winsor limits, the posterior, and what is reported.
+        typical = MeanInformation.at(moments.definite, pilot.local_model.coef)
         clipped = pilot.linearization.clipped
-        fit, inference = self._concluded(
-            self._asked(fit, context), limits, typical.mean_slope, clipped, seed
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, typical.mean_slope, clipped, seed
         )
         return FittedModel(pilot.linearization, fit, inference)
 
     def _influence(self, typical: MeanInformation, n: float) -> float:
-        """The largest influence over a typical one: large where noise is small, as weights cost
-        bias.
+        """Return the largest influence allowed, over a typical one.
+
+        A larger one gives more noise, a smaller one down-weights more rows, which costs bias.
         """
+        # the clip c at which c times the noise for a clip of 1 is `_ADDED` of the sampling sd
         added = _ADDED / self._noise_of(typical, n)
-        least, most = _INFLUENCE
-        # beyond, both grow: what is let in, and n over noise
-        return float(max(least, min(added, math.sqrt(most * added), FARTHEST_SDS)))
+        lower, upper = _INFLUENCE
+        # Above `upper` it grows as the square root, so that noise still vanishes with n and so do the
+        # weights: no record is down-weighted in the limit.
+        return float(max(lower, min(added, math.sqrt(upper * added), FARTHEST_SDS)))
 
     def _noise_of(self, typical: MeanInformation, n: float) -> float:
-        """The sd of the noise of a score over its own, if the largest influence is a typical one."""
+        """Return the noise sd of the score over its sampling sd, at the influence of a typical row."""
         d = len(self.design.names)
         return self._scales().gradient * math.sqrt(
             d * typical.max_residual2 / (n * typical.mean_slope)
         )
 
-    def _limits_of(self, known: Moments, coef: Array, context: FitContext) -> WinsorLimits:
-        """The limits of numbers: a row counts fully where neither its leverage nor the largest
-        influence of its label is too large.
+    def _winsor_limits(self, moments: Moments, coef: Array, context: FitContext) -> WinsorLimits:
+        """Return the winsor limits of numeric columns.
+
+        A row has full weight where its leverage is at most κ and its largest influence at most B, that is
+        within the smaller of the two squared radii d κ and d B².
         """
         scales = self._scales()
         d = len(coef)
-        n = known.n
-        moments = known.of(np.arange(d))
-        typical = MeanInformation.at(moments, coef)
+        n = moments.n
+        second_moments = moments.definite
+        typical = MeanInformation.at(second_moments, coef)
         influence = self._influence(typical, n)
         kappa = scales.kappa(d, n)
-        seen = raised(expected_hessian(moments, coef) / n, 1e-8)
-        mean = moments[0] / moments[0, 0]
+        hessian = raised(expected_hessian(second_moments, coef) / n, 1e-8)
+        mean = second_moments[0] / second_moments[0, 0]
         costs = Costs(
             radius2=d * min(kappa, influence**2),
             noise_share=(influence * self._noise_of(typical, n)) ** 2,
@@ -284,37 +309,48 @@ class LogisticSteps(Stepped[GeometryPlan]):
             size=LEVEL / 2,
             response=logistic(
                 float(mean @ coef),
-                math.sqrt(max(coef @ moments @ coef / moments[0, 0] - (mean @ coef) ** 2, 0.0)),
+                math.sqrt(
+                    max(
+                        coef @ second_moments @ coef / second_moments[0, 0] - (mean @ coef) ** 2,
+                        0.0,
+                    )
+                ),
                 typical.mean_slope,
             ),
         )
-        return self._limits(seen, coef, n * typical.mean_slope, costs, context, known)
+        return self._limits(hessian, coef, n * typical.mean_slope, costs, context, moments)
 
     def _pilot(
-        self, known: Moments, limits: WinsorLimits, coef: Array, context: FitContext
+        self, moments: Moments, limits: WinsorLimits, coef: Array, context: FitContext
     ) -> Pilot:
-        """The geometry of a line: that of its information, and the largest influence of a label."""
+        """Return local model and linearization at coefficients of (1, x').
+
+        The preconditioner is the inverse root of the expected Hessian, with columns that have far values
+        scaled down (`preconditioner`).
+        """
         scales = self._scales()
         columns = context.columns
         d = len(columns)
-        moments = known.of(np.arange(d))
-        typical = MeanInformation.at(moments, coef)
-        seen = raised(expected_hessian(moments, coef) / known.n, 1e-8) * known.n
-        influence = self._influence(typical, known.n)
-        kappa = scales.kappa(d, known.n)
-        # so that the largest influence takes no weight from what is within its limit
+        second_moments = moments.definite
+        typical = MeanInformation.at(second_moments, coef)
+        hessian = raised(expected_hessian(second_moments, coef) / moments.n, 1e-8) * moments.n
+        influence = self._influence(typical, moments.n)
+        kappa = scales.kappa(d, moments.n)
+        # columns with limits are scaled down further, so that the bound of influences takes no weight
+        # from a row within its limits
         stretch = math.sqrt(max(1.0, kappa / influence**2))
         distance = np.where(limits.limited, stretch, 1.0) * limits.reach
-        matrix = preconditioner(seen, columns, seen[0, 0], kappa, distance) / np.sqrt(
-            seen[0, 0] / known.n
+        matrix = preconditioner(hessian, columns, hessian[0, 0], kappa, distance) / np.sqrt(
+            hessian[0, 0] / moments.n
         )
+        # mean squared influence ‖u‖² max(p, 1 - p)², for Gaussian rows
         typical2 = (
-            float(np.trace(matrix @ seen @ matrix.T))
-            / (known.n * typical.mean_slope)
+            float(np.trace(matrix @ hessian @ matrix.T))
+            / (moments.n * typical.mean_slope)
             * typical.max_residual2
         )
         max_influence = influence * float(np.sqrt(typical2))
         return Pilot(
-            LocalModel(moments, coef, matrix),
+            LocalModel(second_moments, coef, matrix),
             self._linearization(matrix, coef, limits, context, max_influence),
         )

@@ -37,11 +37,11 @@ class NoiselessFit:
 
     @property
     def std_error(self) -> Array:
-        """Of each coefficient."""
+        """Return the standard error of each coefficient."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     def in_units(self, design: Design, centre: Array) -> "NoiselessFit":
-        """From coefficients of (1, x~) and a scaled outcome to original units, the intercept at
+        """Map coefficients of (1, x~) and a scaled outcome to original units, with the intercept at
         ``centre``.
         """
         matrix = units_matrix(design, centre)

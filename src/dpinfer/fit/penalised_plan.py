@@ -1,4 +1,4 @@
-"""How a budget is shared among the steps of a penalised fit.  Frozen and free of data."""
+"""The sharing of a budget among the steps of a penalised fit: frozen, and free of data."""
 
 import math
 from dataclasses import dataclass, replace
@@ -113,8 +113,8 @@ class Plan:
 
     @property
     def cost(self) -> Share:
-        """What the releases cost: ε₁+ε₂+ε₃ if every share is pure, else in ρ, with a pure release
-        counted as ε²/2.
+        """Return the cost of all releases: ε₁+ε₂+ε₃ if every share is pure, else in ρ, with a pure release of
+        ε at ε²/2.
         """
         return compose([self.estimate, *self._shares_of_matrices])
 

@@ -1,8 +1,11 @@
-"""Counts, rates and costs by steps: E[y | x] = exposure · exp(x·θ), y at least 0, without a law for y.
+"""Poisson regression of counts, rates and costs: E[y | x] = exposure · exp(x·θ), y at least 0.
 
-At a released line a Poisson step is a least-squares step, with a clip of its own for influences; what
-it leaves has no outcome in it and is released beside, as in logistic regression.  Outcomes are over
-their public bound, and an exposure over its own; the result returns to the units of the user.
+This is quasi-likelihood (Gourieroux, Monfort and Trognon 1984): the mean is modelled, and the variance is
+estimated by the sandwich.  A Newton step at released coefficients is a weighted least-squares step with
+weights μ, so that influences w‖u‖|y - μ| are clipped as in `dpinfer.fit.linear`; its remainder has no
+outcome in it and is released, as in `dpinfer.fit.logistic`.
+
+Outcomes are over their public bound, and exposures over theirs; the result is in the units of the user.
 """
 
 import math
@@ -81,9 +84,11 @@ _SHARES = {
     ESTIMATE: 0.70,
     REMAINDER: 0.03,
 }
-_REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-_TINY = 1e-300  # the least information of all records, in units of the outcome
-_CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
+_REACH = (
+    4.0  # upper edge of the histogram of influences, over the largest counts that were released
+)
+_TINY = 1e-300  # smallest information of all records, in units of the outcome
+_CLIPPED = 1e-9  # change of an outcome below which it counts as unclipped: rounding
 
 
 _MEANING = (
@@ -102,16 +107,15 @@ _IN_THE_BAND = (
 
 @dataclass(frozen=True)
 class Counts(NoLoss):
-    """Counts, rates and costs, whose likelihood has a clip in the place of a bound."""
+    """The Poisson likelihood, whose score is not bounded: influences are clipped instead."""
 
 
 @dataclass(frozen=True)
 class PoissonPlan(StepPlan):
-    """Of counts, rates and costs: a budget, the target, the notion of neighbours, and the shares of
-    the stages.
+    """The plan of a Poisson regression: budget, target, adjacency (``neighbours``), shares of the stages.
 
-    ``target`` is "asked", ordinary Poisson regression with robust errors.  ``draws`` are those of
-    the law of the error, for bands; they cost nothing.
+    ``target`` is "asked", ordinary Poisson regression with robust errors.  ``draws`` is the number of draws
+    from the law of the error, for simultaneous bands; they cost nothing.
     ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
     ("strict").
     """
@@ -121,17 +125,18 @@ class PoissonPlan(StepPlan):
 
     @property
     def default_shares(self) -> Mapping[str, float]:
-        """The stages with their usual shares."""
+        """Return the stages with their default shares of the budget."""
         return _SHARES
 
     @property
     def stack(self) -> Stack:
-        """That of least squares."""
+        """Return the weights of the stacked matrices, which are those of least squares."""
         return Stack.of(Neighbours(self.neighbours))
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed, with ``n``
-        records: as in least squares.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
+
+        It is that of least squares (`LinearPlan.strength`), with 8 records.
         """
         scales = self.scales()
         d = len(columns)
@@ -141,14 +146,14 @@ class PoissonPlan(StepPlan):
 
 @dataclass(frozen=True, eq=False)
 class FittedCounts(FittedModel):
-    """A fit with what is known of the sizes of its counts, and the clip of influences."""
+    """A fit with the released sizes of its counts, and the clip of influences."""
 
     sizes: CountSizes
     clip: Clip
 
 
 def _dispersed(pilot: Pilot, dispersion: float) -> Pilot:
-    """A place with what is known of the variance of an outcome over its mean."""
+    """Return a pilot whose local model has this dispersion, Var(y)/E[y]."""
     local_model = replace(
         pilot.local_model, dispersion=dispersion, min_information=MIN_EVENTS * dispersion
     )
@@ -169,7 +174,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
-        """The ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
+        """Return the ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
         assert isinstance(observations, Observations)
         return noiseless.poisson(observations)
 
@@ -181,24 +186,22 @@ class PoissonSteps(Stepped[PoissonPlan]):
         columns: Array,
         ordinary: NoiselessFit,  # noqa: ARG004  (the search needs no help)
     ) -> tuple[NoiselessFit, float]:
-        """The Poisson regression of outcomes pulled into the band, with the weights of a result.
-        NOT PRIVATE.
-        """
+        """Return the Poisson regression of outcomes clipped to the band of a result.  NOT PRIVATE."""
         geometry = result.geometry
         band = result.band
         assert geometry is not None
         assert band is not None
         assert isinstance(observations, Observations)
         offset = observations.offset + (design.offset or 0.0)
-        most = design.outcome.half
-        pulled = band.pulled(geometry, columns, most * observations.labels, offset) / most
+        upper = design.outcome.half
+        pulled = band.pulled(geometry, columns, upper * observations.labels, offset) / upper
         clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         return noiseless.poisson(
             replace(observations, labels=pulled), observations.weights
         ), clipped
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
-        """Of the ordinary regression, in a released geometry."""
+        """Return name, estimand and method for reports."""
         about = [
             ordinary_words(self.design, self.NAME),
             _MEANING if self.design.offset is None else _MEANING_EXPOSED,
@@ -211,84 +214,96 @@ class PoissonSteps(Stepped[PoissonPlan]):
             method="Poisson regression in a released geometry, docs/counts.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
         releases = self.releases_by_stage
+        # The offset is the last column of the rows: it has no coefficient, and no part in the moments.
         predictors = source if self.design.offset is None else WithoutOffset(source)
         crude = crude_moments(gate, releases.of(CRUDE)[0], predictors, context)
+        # The mean exposure sets the intercept of the pilot, and a histogram of outcomes the cap c at
+        # which E min(y, c) is estimated with the least noise over what it shows of E y.
         log_exposure = self._log_exposure(gate, source, crude.n)
         sizes = self._sizes(gate, source, crude.n)
         half = sizes.cap / 2
         query = moment_and_score(self.neighbours, half, half)
-        known = refined_moments(gate, releases.of(MOMENTS)[0], predictors, context, crude, query)
-        noise = known.noise * known.back
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], predictors, context, crude, query)
+        noise = moments.noise * moments.back
         pilot_coef = poisson_pilot(
-            known.matrix, known.score, noise, known.n, context.columns, sizes, self._kappa(known.n)
+            moments.matrix,
+            moments.score,
+            noise,
+            moments.n,
+            context.columns,
+            sizes,
+            self._kappa(moments.n),
         )
         pilot_coef[0] -= log_exposure
-        seen = self._information(known, pilot_coef)
-        numbers = context.numbers(seen, known, self._kappa(known.n) * len(pilot_coef))
-        pilot_coef = numbers.gentle(pilot_coef, sizes.largest_ratio)
-        limits = self._limits_of(known, pilot_coef, sizes, context)
-        pilot = self._pilot(known, limits, pilot_coef, sizes, context)
+        # A steep pilot slope would give the records far out in that column a mean, and so a weight, that
+        # the released sizes of outcomes rule out: slopes are limited to what these allow.
+        hessian = self._expected_hessian(moments, pilot_coef)
+        number_laws = context.numbers(hessian, moments, self._kappa(moments.n) * len(pilot_coef))
+        pilot_coef = number_laws.gentle(pilot_coef, sizes.largest_ratio)
+        limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+        pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
         for release in releases.of(FIRST_STEP):
-            pilot_coef = self._first_step(gate, release, source, known.n, pilot, sizes)
-            # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, pilot_coef, sizes, context)
-            pilot = self._pilot(known, limits, pilot_coef, sizes, context)
-        centre = centre_of(known.matrix, context.columns)
-        law = self._law(gate, source, pilot, known.n, sizes)
+            pilot_coef = self._first_step(gate, release, source, moments.n, pilot, sizes)
+            # winsor limits and the weights μ depend on the coefficients
+            limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+            pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
+        # The clip: by the released tail of influences around the pilot, and no smaller than one event.
+        centre = centre_of(moments.matrix, context.columns)
+        law = self._law(gate, source, pilot, moments.n, sizes)
         clip = self._chosen_clip(
             law,
             limits,
             pilot_coef * sizes.mean,
             pilot.local_model.matrix,
-            self._scales().gradient / known.n,
+            self._scales().gradient / moments.n,
             self._of_an_event(pilot, centre, sizes, context),
         )
-        # the variance of an outcome over its mean, as the tail has it
-        dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(known.n))
-        last = self._final_step(gate, source, known.n, dispersed, clip.size, context)
-        fit = ReleasedFit.of(last, pilot.local_model.matrix, known, context.columns, centre)
-        fit = self._allowing_for(fit, clip, sizes)
+        # the dispersion Var(y)/E[y] is κ E s² by the law of clipped influences s, as typical ‖u‖² is 1/(κ E y)
+        dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(moments.n))
+        last = self._final_step(gate, source, moments.n, dispersed, clip.size, context)
+        fit = ReleasedFit.of(last, pilot.local_model.matrix, moments, context.columns, centre)
+        fit = self._with_clip_bias(fit, clip, sizes)
         clipped = pilot.linearization.clipped[: len(pilot_coef)]
-        fit, inference = self._concluded(
-            self._asked(fit, context), limits, sizes.mean, clipped, seed
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, sizes.mean, clipped, seed
         )
         return FittedCounts(pilot.linearization, fit, inference, sizes, clip)
 
     @property
     def _unit(self) -> float:
-        """The public bound of the outcome: a unit in which it is measured."""
+        """Return the public bound of the outcome, the unit in which it is measured."""
         return self.design.outcome.half
 
     def _log_exposure(self, gate: Gate, source: Source, n: float) -> float:
-        """The logarithm of the mean exposure over its bound; 0 where there is none."""
+        """Release the logarithm of the mean exposure over its bound; 0 without an exposure."""
         if self.design.offset is None:
             return 0.0
         release = self.releases_by_stage.of(EXPOSURE)[0]
         query = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
         released = float(gate.release(release, source, query).value[0])
-        # no less than what noise alone may be, so that a first line is never far too high
+        # no less than one sd of the noise, so that the intercept of the pilot is never far too high
         return math.log(min(max(released, release.deviation) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
-        """One histogram of the outcome, in bins by factors of two from its public bound down."""
+        """Release the histogram of the outcome, in octaves down from its public bound."""
         release = self.releases_by_stage.of(SIZES)[0]
         query = histogram(count_edges(), self.neighbours)
         counts = gate.release(release, cached(OutcomesOnly(source)), query).value[::-1]
         return CountSizes.of(Tail.halving(counts, n, release.deviation, 1.0, generous=True))
 
-    def _information(self, known: Moments, coef: Array) -> Array:
-        """sum μ x xᵀ at a line, in units of the mean of μ."""
-        seen = expected_hessian(known.of(np.arange(len(coef))), coef, LOG)
-        return raised(seen / seen[0, 0], 1e-8) * known.n
+    def _expected_hessian(self, moments: Moments, coef: Array) -> Array:
+        """Return Σ μ x xᵀ at these coefficients over the mean of μ, for Gaussian rows."""
+        hessian = expected_hessian(moments.definite, coef, LOG)
+        return raised(hessian / hessian[0, 0], 1e-8) * moments.n
 
-    def _limits_of(
-        self, known: Moments, coef: Array, sizes: CountSizes, context: FitContext
+    def _winsor_limits(
+        self, moments: Moments, coef: Array, sizes: CountSizes, context: FitContext
     ) -> WinsorLimits:
-        """The limits of numbers: a clip of influences is taken for 2.5 sds of an outcome."""
+        """Return the winsor limits of numeric columns, with 2.5 sds of an outcome for the clip."""
         d = len(coef)
-        n = known.n
+        n = moments.n
         scales = self._scales()
         kappa = self._kappa(n)
         costs = Costs(
@@ -300,24 +315,24 @@ class PoissonSteps(Stepped[PoissonPlan]):
             largest=sizes.largest_ratio,
         )
         dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
-        seen = self._information(known, coef) / n
-        return self._limits(seen, coef, n * sizes.mean / dispersion, costs, context, known)
+        hessian = self._expected_hessian(moments, coef) / n
+        return self._limits(hessian, coef, n * sizes.mean / dispersion, costs, context, moments)
 
     def _pilot(
         self,
-        known: Moments,
+        moments: Moments,
         limits: WinsorLimits,
         coef: Array,
         sizes: CountSizes,
         context: FitContext,
     ) -> Pilot:
-        """The geometry of a line: that of its information."""
+        """Return local model and linearization at coefficients of (1, x')."""
         columns = context.columns
-        seen = self._information(known, coef)
-        matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), limits.reach)
+        hessian = self._expected_hessian(moments, coef)
+        matrix = preconditioner(hessian, columns, moments.n, self._kappa(moments.n), limits.reach)
         matrix /= math.sqrt(sizes.mean)
         local_model = LocalModel(
-            known.of(np.arange(len(coef))),
+            moments.definite,
             coef,
             matrix,
             LOG,
@@ -349,9 +364,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
     def _law(
         self, gate: Gate, source: Source, pilot: Pilot, n: float, sizes: CountSizes
     ) -> TailLaw:
-        """The law of influences at the line of the estimate, by a released histogram."""
+        """Release the histogram of influences at the pilot, and return the law of its tail."""
         release = self.releases_by_stage.of(INFLUENCE)[0]
-        # influences are about an outcome over the root of its mean
+        # an influence w‖u‖|y - μ| is about |y - μ|/sqrt(κ E y), so at most 1/sqrt(E y) for y <= 1
         end = 1.0 / math.sqrt(sizes.mean)
         largest = min(_REACH * sizes.reach, 1.0) * end
         query = influence_histogram(largest, self.neighbours)
@@ -362,10 +377,10 @@ class PoissonSteps(Stepped[PoissonPlan]):
     def _of_an_event(
         self, pilot: Pilot, centre: Array, sizes: CountSizes, context: FitContext
     ) -> float:
-        """The influence of one event of the level, or reference, whose records have the largest: a
-        smaller clip would cut every event of that level.
+        """Return the largest influence of one event of any level, or reference level.
 
-        The histogram of influences cannot tell: events of a rare level are fewer than its noise.
+        A smaller clip would clip every event of that level, which the histogram of influences cannot
+        show: events of a rare level are fewer than its noise.
         """
         dummy = context.columns.dummy
         rows = [centre]
@@ -384,8 +399,9 @@ class PoissonSteps(Stepped[PoissonPlan]):
         pilot: Pilot,
         sizes: CountSizes,
     ) -> Array:
-        """A line near the estimate.  Influences are not known yet, so that the sizes of outcomes
-        tell the clip, for a record of usual leverage.
+        """Return better pilot coefficients, with a clip by the sizes of outcomes at typical leverage.
+
+        Influences are not released yet.
         """
         cost = math.sqrt(len(pilot.local_model.coef)) * self._scales(FIRST_STEP).gradient / n
         law = TailLaw(sizes.tail)
@@ -394,8 +410,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
         return self._pilot_step(gate, release, source, _dispersed(pilot, dispersion), clip)
 
-    def _allowing_for(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
-        """What the clip takes off may all move the level, and any direction by a part of it."""
+    def _with_clip_bias(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
+        """Add the clipping bias: the mean excess for the intercept, `_clip_bias` for all directions."""
         bias_bound = np.zeros(len(fit.centre))
         bias_bound[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
         return replace(

@@ -1,4 +1,4 @@
-"""What a stepped fit publishes: its geometry, the status of each coefficient, alternatives, and words."""
+"""Published parts of a stepped fit: geometry, band, statuses, alternatives and words."""
 
 import math
 import re
@@ -37,7 +37,7 @@ _PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in 
 def published(
     linearization: Linearization, inference: Inference, context: FitContext, n: float
 ) -> Geometry:
-    """The geometry in original units; ``line`` is about rows (1, x~)."""
+    """Return the geometry in original units; ``linearization`` is for rows (1, x~)."""
     design = context.design
     d = len(design.names)
     to_box = np.diag(1 / design.half)
@@ -85,7 +85,7 @@ def band(
 
 
 def limits_in_units(linearization: Linearization, context: FitContext) -> tuple[Array, Array]:
-    """The limits of winsorised columns, and the released range of others, in original units."""
+    """Return the limits of winsorised columns, and the released range of others, in original units."""
     design = context.design
     d = len(design.names)
     clipped = linearization.clipped[:d]
@@ -98,19 +98,17 @@ def limits_in_units(linearization: Linearization, context: FitContext) -> tuple[
 
 
 def contrasts_of(context: FitContext) -> Array:
-    """For every coefficient of the formula, the combination of those of the columns in the frame
-    that it is.
-    """
+    """Return the contrasts of standardised coefficients that are the coefficients of the formula."""
     contrasts = context.of_units.T.copy()
     contrasts[0] = 0.0
-    contrasts[0, 0] = 1.0  # the intercept is at the centre, whatever the columns are measured by
+    contrasts[0, 0] = 1.0  # the intercept is at the centre, which no scaling of columns changes
     return np.asarray(context.design.outcome.slope * contrasts)
 
 
 def statuses(
     inference: Inference, linearization: Linearization, context: FitContext
 ) -> tuple[str, ...]:
-    """Of each coefficient that it is printed, or why it is open."""
+    """Return the status of each coefficient: reported, or why it is not."""
     if not inference.identified:
         unidentified = (
             NO_EVENTS_AT_ALL if isinstance(context.design.outcome, CountScale) else UNIDENTIFIED
@@ -139,14 +137,14 @@ def _status(j: int, inference: Inference, linearization: Linearization, context:
 
 def _status_together(j: int, inference: Inference, context: FitContext) -> str:
     nearest = inference.joint.nearest(j)
-    # two levels of one factor look alike where nothing is left to compare them with
+    # two levels of one factor are collinear where their reference is too rare to compare with
     if context.columns.dummy[j] and context.columns.group[j] == context.columns.group[nearest]:
         return OPEN_RARE_REFERENCE + _other_reference(j, inference, context)
     return OPEN_TOGETHER.format(other=context.design.names[nearest])
 
 
 def _other_reference(j: int, inference: Inference, context: FitContext) -> str:
-    """Which level to take instead: the one that the released curvature knows most of."""
+    """Return which reference to take instead: the level with the most released information."""
     levels = np.flatnonzero(
         context.columns.dummy & (context.columns.group == context.columns.group[j])
     )
@@ -161,7 +159,7 @@ def _other_reference(j: int, inference: Inference, context: FitContext) -> str:
 def alternatives(
     inference: Inference, linearization: Linearization, context: FitContext
 ) -> Alternatives:
-    """What is known instead of open coefficients, in original units."""
+    """Return the contrasts that are reported instead of coefficients that are not."""
     return Alternatives(
         names=tuple(
             _other_name(j, base, linearization, context)
@@ -182,16 +180,14 @@ def _other_name(j: int, base: int, linearization: Linearization, context: FitCon
 
 
 def in_units(matrix: Array, fit: ReleasedFit, context: FitContext) -> Array:
-    """A released matrix per record, about the coefficients of the formula in the units of its
-    columns.
-    """
+    """Return a released matrix per record, for the coefficients of the formula in original units."""
     back = fit.back @ np.linalg.inv(fit.contrasts / context.design.outcome.slope)
     inner = back.T @ matrix @ back / fit.moments.n
     return np.asarray((inner + inner.T) / 2)
 
 
 def in_the_geometry(design: Design, level: str) -> str:
-    """What the estimand of every stepped fit says; ``level`` is what the intercept is."""
+    """Return what the estimand of every stepped fit says; ``level`` is what the intercept is."""
     one = "row" if design.unit.many else "record"
     return (
         f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
@@ -202,7 +198,7 @@ def in_the_geometry(design: Design, level: str) -> str:
 
 
 def ordinary_words(design: Design, name: str) -> str:
-    """The ordinary regression that was asked for."""
+    """Return the words of the estimand: the ordinary regression."""
     one = "row" if design.unit.many else "record"
     return (
         f"the coefficients of the ordinary {name} that was asked for, with all columns of the formula, every {one} "

@@ -1,4 +1,4 @@
-"""How the budget of a stepped fit is shared among its releases: frozen, and free of data."""
+"""The sharing of a budget among the releases of a stepped fit: frozen, and free of data."""
 
 import math
 import warnings
@@ -40,13 +40,13 @@ ROBUST = "robust"
 CLIP = "clip"
 STRICT = "strict"
 FAR_VALUES = (CLIP, STRICT)
-"""What is reported of a number that was winsorised: its coefficient, or only an alternative."""
+"""What is reported of a winsorised number: its ordinary coefficient, or only an alternative."""
 EARLIER = {"weighted": ASKED, "mean": ASKED}
 """Targets by their earlier names."""
 GONE = "unweighted"
 """A target that is refused with a sentence."""
 FORMER = (*EARLIER, GONE)
-# The stages of a fit, in order; each is one release or a few.
+# The stages of a fit, in order, each of one release or a few.  Ledgers and results keep these texts.
 SCALES = "scales"
 CRUDE = "crude moments"
 OUTCOME = "outcome range"
@@ -59,28 +59,28 @@ FIRST_STEP = "first step"
 ESTIMATE = "estimate"
 REMAINDER = "rest"
 StepBudget = ZCDP | ApproxDP | NoPrivacy
-"""What a stepped fit may be told to cost; without privacy the releases have no noise."""
-# a stage by its name, how far one record moves its sums, and how many releases it has
+"""The budgets of a stepped fit; without privacy the releases have no noise."""
+# a stage: its name, its sensitivity, and its number of releases
 _Stage = tuple[str, float, int]
 CLIP_SDS = 2.5
-"""Sds of an outcome that half of its released range, or a clip before it is chosen, is taken for."""
+"""Sds of an outcome in half of its released range, or in a clip before it is chosen."""
 TYPICAL = 1 / 20
 """The share of records with a typical level."""
 
 
 @dataclass(frozen=True)
 class Releases:
-    """The releases of a fit, by their stage, in the order in which they are carried out."""
+    """The releases of a fit by their stage, in the order in which they are carried out."""
 
     stages: tuple[tuple[str, tuple[NoisySum, ...]], ...]
 
     def of(self, stage: str) -> tuple[NoisySum, ...]:
-        """Those of one stage; none where the fit has no such stage."""
+        """Return the releases of a stage; none where the fit has no such stage."""
         return dict(self.stages).get(stage, ())
 
     @property
     def all(self) -> tuple[NoisySum, ...]:
-        """All of them."""
+        """Return all releases in order."""
         return tuple(release for _, releases in self.stages for release in releases)
 
 
@@ -90,7 +90,7 @@ def _releases(stages: Sequence[_Stage], shares: Sequence[ZCDP | NoPrivacy]) -> R
 
 
 def _released(stage: _Stage, share: ZCDP | NoPrivacy) -> tuple[NoisySum, ...]:
-    """The releases of a stage, which share alike."""
+    """Return the releases of a stage, with equal shares."""
     name, bound, parts = stage
     if parts == 1:
         return (NoisySum(name, share, bound),)
@@ -100,7 +100,7 @@ def _released(stage: _Stage, share: ZCDP | NoPrivacy) -> tuple[NoisySum, ...]:
 
 @lru_cache(maxsize=256)
 def _planned(budget: StepBudget, stages: tuple[_Stage, ...], shares: tuple[float, ...]) -> Releases:
-    """All releases are sums plus Gaussian noise, so that their costs add up exactly."""
+    """Return the releases of a budget: sums with Gaussian noise, whose costs add up exactly in zCDP."""
     if isinstance(budget, NoPrivacy):
         return _releases(stages, budget.split(*shares))
     rho = budget.zcdp().rho
@@ -114,7 +114,7 @@ def _planned(budget: StepBudget, stages: tuple[_Stage, ...], shares: tuple[float
 
 @dataclass(frozen=True)
 class StepPlan:
-    """What the plans of stepped fits have in common; use `GeometryPlan` or `LinearPlan`."""
+    """The common part of the plans of stepped fits: `GeometryPlan`, `LinearPlan` and `PoissonPlan`."""
 
     budget: StepBudget
     target: str = ASKED
@@ -125,23 +125,21 @@ class StepPlan:
 
     @property
     def default_shares(self) -> Mapping[str, float]:
-        """The stages of the fit with their usual shares."""
+        """Return the stages of the fit with their default shares of the budget."""
         raise NotImplementedError
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """How many releases a stage has, where it is more than one."""
+        """Return the number of releases of a stage, where it is more than one."""
         return {SCALES: COLUMN_HISTOGRAMS, OUTCOME: OUTCOME_ZOOMS}
 
     @property
     def stack(self) -> Stack:
-        """The weights of the matrices beside the score."""
+        """Return the weights of Hessian and score covariance in the stacked query."""
         raise NotImplementedError
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
-        thumb.
-        """
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records."""
         raise NotImplementedError
 
     def _check(self, targets: Sequence[str]) -> None:
@@ -168,9 +166,7 @@ class StepPlan:
         self.budget.split(*self.shares)  # refuses shares that are not positive
 
     def bounds(self, numbers: int) -> Mapping[str, float]:
-        """How far one record moves the sums of each stage; ``numbers`` is that of the columns whose
-        range is released.
-        """
+        """Return the sensitivity of each stage; ``numbers`` columns have their range released."""
         adjacency = Neighbours(self.neighbours)
         return {
             SCALES: column_histograms_bound(numbers, adjacency),
@@ -189,9 +185,11 @@ class StepPlan:
     def releases(
         self, *, numbers: int = 1, exposed: bool = False, records: int = DEFAULT_MAX_RECORDS
     ) -> Releases:
-        """The releases, in order; where no column has its range released (``numbers`` is 0) there
-        are no scales, where no record is ``exposed`` there is no exposure, and the other stages get
-        their share.  ``records`` is how many rows there are at most.
+        """Return the releases in order.
+
+        Without numeric columns (``numbers`` is 0) there are no scales, and without an exposure (``exposed``)
+        there is no release of it: the other stages get their share.  ``records`` is an upper bound of the
+        number of rows.
 
         Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
         add up exactly: an (ε, δ) budget is spent to the last digit.
@@ -209,14 +207,14 @@ class StepPlan:
 
     @property
     def cost(self) -> ZCDP | NoPrivacy:
-        """What the releases cost together."""
+        """Return the cost of all releases together."""
         cost = compose(release.share for release in self.releases().all)
         assert not isinstance(cost, PureDP)
         return cost
 
     @property
     def promise(self) -> Budget:
-        """The cost, in the terms it was asked for."""
+        """Return the cost in the terms in which it was given."""
         return self.budget if isinstance(self.budget, ApproxDP) else self.cost
 
     def scales(
@@ -227,9 +225,7 @@ class StepPlan:
         exposed: bool = False,
         records: int = DEFAULT_MAX_RECORDS,
     ) -> Scales:
-        """The noise of every release, from public facts; ``stage`` is which of the steps towards
-        the estimate.
-        """
+        """Return the noise sd of every release, from public facts; ``stage`` is which step is meant."""
         return _scales(self, numbers, stage, exposed, records)
 
 
@@ -247,7 +243,7 @@ def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: in
 
 
 def target_of(target: object, targets: Sequence[str]) -> str:
-    """A target by its present name; one by an earlier name is told of."""
+    """Return the present name of a target, with a warning for a former name."""
     if target in targets:
         return str(target)
     if target in EARLIER:
@@ -266,7 +262,7 @@ def target_of(target: object, targets: Sequence[str]) -> str:
 
 
 def spendable(budget: object) -> StepBudget:
-    """A budget that can pay for Gaussian noise, or none; else an error with the remedy."""
+    """Return a budget that can pay for Gaussian noise, or none; else raise an error with the remedy."""
     if isinstance(budget, PureDP):
         raise BudgetError(
             "a fit without a penalty needs Gaussian noise, which gives no pure privacy: give a delta beside epsilon, "
@@ -282,12 +278,12 @@ def spendable(budget: object) -> StepBudget:
 
 
 def adjacency(design: Design, options: Options) -> Neighbours:
-    """The neighbours asked for, of units where rows have ids."""
+    """Return the adjacency that is asked for, of units where rows have ids."""
     return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
 
 
 def require_alone(plan: StepPlan, options: Options) -> None:
-    """A plan that has its budget, target and neighbours is not told others."""
+    """Refuse options that a plan already has: its budget, target, far_values and neighbours."""
     name = type(plan).__name__
     if options.budget is not None or options.target not in (None, plan.target):
         raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")

@@ -1,13 +1,17 @@
-"""A stepped fit, for every family: sums over records with Gaussian noise, then post-processing.
+"""The procedure of a stepped fit, for every family: noisy sums over records, then inference.
 
-1. scales          histograms of the numbers             -> the range of each, in which the fit measures it
-2. crude moments   sum x xᵀ                              -> a crude geometry
-3. moments         sum w u uᵀ and the score there        -> a first line, its geometry
-4. steps           score, curvature, score covariance    -> a line near the estimate, then a step from it
-5. inference       nothing more is released              -> what is known of all coefficients together
+1. scales          histograms of numeric columns          -> ranges that standardise them
+2. crude moments   Σ x xᵀ                                 -> a crude preconditioner
+3. moments         Σ w u uᵀ and the score at 0            -> a pilot estimate and its preconditioner
+4. steps           score, Hessian, score covariance       -> better pilots, then the step of the estimate
+5. inference       nothing more is released               -> the posterior of all coefficients
 
-`StepPlan` says how a budget is shared among these releases; it is frozen and free of data.  What is
-particular to logistic regression and to least squares stands in their own modules.
+`dpinfer.fit.step_plan` says how a budget is shared among these releases.  Each family has a module of its
+own: `dpinfer.fit.logistic`, `dpinfer.fit.linear` and `dpinfer.fit.poisson`.
+
+Coefficients have four coordinate systems: those of (1, x), in original units; of (1, x~), scaled by public
+bounds; of (1, x'), standardised by released ranges, which `coef` is where nothing else is said; and of
+u = A (1, x'), in which noise is isotropic (``coef_u``, and every step).
 """
 
 import math
@@ -92,47 +96,47 @@ from dpinfer.rows.encoded import Changed, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
-_MIN_N = 50.0  # a private number of records is taken to be at least this
-_AMPLE = 2.0  # times what it takes to be printed: columns share what they say
-_FUTILITY_SDS = (
-    1.0  # deviations of the noise; a line takes 2.5, which luck can add to a little less
-)
+_MIN_N = 50.0  # lower bound of a private number of records
+# signal over the reporting threshold below which a warning is given: columns compete for information
+_AMPLE = 2.0
+# sds of the noise; a coefficient needs 2.5, and noise adds the other 1.5 in fewer than one fit in ten
+_FUTILITY_SDS = 1.0
 
 
 def overloaded(strength: float, design: Design, n: int) -> str:
-    """A warning where a typical column has less than twice what it takes to be printed;
-    ``strength`` is how much.
+    """Return a warning where a typical column has less than twice the signal it needs.
+
+    ``strength`` is its signal-to-noise ratio over the reporting threshold.
     """
     if strength >= _AMPLE:
         return ""
     one = "unit" if design.unit.many else "record"
     return (
-        f"{len(design.names)} coefficients are more than this budget carries at {n:,} {one}s: a level with one {one} "
-        f"in twenty would have {strength:.1g} times what it takes to be printed, and twice is safe. Expect many to be "
-        f"open; {'; '.join(REMEDIES)}"
+        f"this budget may be too small for {len(design.names)} coefficients at {n:,} {one}s: a level with one {one} "
+        f"in twenty would have {strength:.1g} times the signal that an interval needs, and twice is safe. Expect "
+        f"that some coefficients are not reported; {'; '.join(REMEDIES)}"
     )
 
 
 def crude_moments(gate: Gate, release: NoisySum, source: Source, context: FitContext) -> Crude:
-    """Second moments of rows pulled into the frame.  The number of records is public or, if
-    private, read off them.
+    """Release the second moments of standardised rows, clipped to their ranges.
 
-    Rows that cannot be encoded count for nothing: where the release shows clearly fewer records, it
-    is believed.
+    The number of records is public or, if private, the first entry of the release.  Rows that cannot be
+    encoded are zero: where the release shows clearly fewer records than the public number, it is used.
     """
     released = gate.release(
         release, Winsorised(source, context.scaling), second_moment(context.neighbours)
     )
     d = source.dim
     norm2 = context.design.norm2
-    moments = unsvec(released.value, d) * norm2
+    second_moments = unsvec(released.value, d) * norm2
     noise = context.scales.crude * norm2
-    n = max(float(moments[0, 0]), _MIN_N)
+    n = max(float(second_moments[0, 0]), _MIN_N)
     if context.known_number and n >= source.n - SURE * noise:
         n = float(source.n)
-    known = posterior(moments, context.columns, n, noise)
+    shrunk = posterior(second_moments, context.columns, n, noise)
     kappa = context.scales.kappa(d, n)
-    return Crude(known, n, preconditioner(known, context.columns, n, kappa))
+    return Crude(shrunk, n, preconditioner(shrunk, context.columns, n, kappa))
 
 
 def refined_moments(
@@ -143,7 +147,7 @@ def refined_moments(
     crude: Crude,
     query: BoundedSum,
 ) -> Moments:
-    """Second moments again, in the geometry of the crude ones; ``query`` is `moment_and_score`."""
+    """Release the second moments again, preconditioned by the crude ones, by `moment_and_score`."""
     d = source.dim
     u = context.mapped(source, crude.preconditioner @ context.matrix)
     released = gate.release(release, u, query).value
@@ -157,7 +161,7 @@ P = TypeVar("P", bound=StepPlan)
 
 @dataclass(frozen=True, repr=False)
 class LinearizedRows(Changed):
-    """Rows at a released line: u, y - h and w of `dpinfer.mechanisms.step_sums`."""
+    """Rows at a linearization: u, y - h and w of `dpinfer.mechanisms.step_sums`."""
 
     linearization: Linearization
     norm2: float
@@ -165,19 +169,19 @@ class LinearizedRows(Changed):
 
     @property
     def dim(self) -> int:
-        """Length of u."""
+        """Return the length of u."""
         return len(self.linearization.matrix)
 
     @property
     def change(self) -> Change:
-        """The rows of a block at the line."""
+        """Return the change of a block into these rows."""
         link = self.linearization.link(self.norm2, self.neighbours)
         return lambda block: link(block).block
 
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """A line of (1, x') with its geometry, and the line over (1, x~) that rows are seen at."""
+    """A pilot estimate: its local model, for (1, x'), and its linearization, for rows (1, x~)."""
 
     local_model: LocalModel
     linearization: Linearization
@@ -185,9 +189,7 @@ class Pilot:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """What a fit is made of when all is released: the last line over (1, x~), the step, and what is
-    said of it.
-    """
+    """A fit with its inference: the last linearization, the released step, and the posterior."""
 
     linearization: Linearization
     fit: ReleasedFit
@@ -196,10 +198,7 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class Stepped(Generic[P]):
-    """A fit of a design with an intercept, without a penalty.
-
-    ``FAMILY`` is that of the rows; a result names it, too.
-    """
+    """A fit of a design with an intercept, without a penalty; a subclass per family."""
 
     NAME: ClassVar[str]
     TARGETS: ClassVar[tuple[str, ...]]
@@ -258,17 +257,17 @@ class Stepped(Generic[P]):
 
     @property
     def neighbours(self) -> Neighbours:
-        """Those of the plan."""
+        """Return the adjacency of the plan."""
         return Neighbours(self.plan.neighbours)
 
     @property
     def budget(self) -> Budget:
-        """That of the plan."""
+        """Return the cost of the plan, in the terms in which it was given."""
         return self.plan.promise
 
     @property
     def releases_by_stage(self) -> Releases:
-        """The releases by their stage; scales only where there is a number."""
+        """Return the releases by their stage; scales only where there is a numeric column."""
         return self.plan.releases(
             numbers=self._numbers, exposed=self._exposed, records=self.design.unit.largest
         )
@@ -282,43 +281,41 @@ class Stepped(Generic[P]):
         return self.design.offset is not None
 
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (the design knows how many)
-        """Sums over records, all of them."""
+        """Return all releases, which are sums over records."""
         return self.releases_by_stage.all
 
     def advice(self, n: int) -> str:
-        """A warning where a typical column has less than twice what it takes to be printed; none
-        where n is private.
-        """
+        """Return a warning where most columns could not be reported; none where n is private."""
         if not self.neighbours.counted:
             return ""
         return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
 
     def futility(self, n: int, share: float | None = None) -> str:
-        """Why no ``n`` records could give more than one line in ten, by the bound `_clear`; nothing
-        where n is private.
+        """Return why hardly a coefficient could be reported, whatever the records; nothing if n is private.
 
-        ``share`` is a public guess of the share of the outcome's second level, where there is one.
+        It is a bound by public facts alone (`_signal_bound`).  ``share`` is a public guess of the share of
+        the outcome's second level, where there is one.
         """
-        if not self.neighbours.counted or self._clear(n, share) >= _FUTILITY_SDS:
+        if not self.neighbours.counted or self._signal_bound(n, share) >= _FUTILITY_SDS:
             return ""
         one = "unit" if self.design.unit.many else "record"
         rare = ""
         if share is not None and not self.FAMILY.exact:
             rare = f" with an outcome that {100 * share:.3g}% of them have"
         return (
-            f"hardly a line can be printed, whatever the {n:,} {one}s hold{rare}: the noise of this budget "
-            "hides them"
+            f"hardly a coefficient can be reported, whatever the {n:,} {one}s hold{rare}: the noise of this "
+            "budget exceeds the information in them"
         )
 
-    def _clear(self, n: int, share: float | None) -> float:
-        """How many deviations of its noise the information of all records is clear of 0, at most.
+    def _signal_bound(self, n: int, share: float | None) -> float:
+        """Return an upper bound of the information of any column over the sd of its noise.
 
-        The direction of the intercept has the squared length κdc in the geometry, c the mean
-        curvature, so that n c has the noise h κdc of the curvature.  No column has more
-        information for its noise, and a line takes 2.5 deviations; where outcomes have no end, c is
-        the unit in which the geometry measures it.  In logistic regression c <= p(1 - p), p the mean
-        of the outcome: at least 8 of n c must be clear of the noise of score and curvature, by 3
-        deviations, before any line is printed (`inference/posterior.py`).
+        The direction of the intercept has squared length κdc in u, c the mean of h', so that its
+        information n c has noise h κdc, h that of the Hessian.  No column has more information for its
+        noise, and a coefficient needs `SIGNAL` = 2.5 sds; for unbounded outcomes u is measured in units of
+        c, so that c = 1.  In logistic regression c <= p(1 - p), p the mean of the outcome, and at least
+        8 of n c must be 3 sds clear of the noise of score and Hessian before any coefficient is reported
+        (`dpinfer.inference.posterior.enough_events`).
         """
         scales = self._scales()
         d = len(self.design.names)
@@ -326,19 +323,19 @@ class Stepped(Generic[P]):
         if self.FAMILY.farthest is None:
             return n / (scales.hessian * radius2)
         p = 0.5 if share is None else share
-        curvature = p * (1 - p)
-        spare = n * curvature - MIN_EVENTS
+        mean_slope = p * (1 - p)
+        spare = n * mean_slope - MIN_EVENTS
         if spare <= 0:
             return 0.0
-        by_score = scales.gradient * math.sqrt(radius2 * curvature)
-        return spare / math.hypot(by_score, scales.hessian * radius2 * curvature)
+        by_score = scales.gradient * math.sqrt(radius2 * mean_slope)
+        return spare / math.hypot(by_score, scales.hessian * radius2 * mean_slope)
 
     def _kappa(self, n: float) -> float:
         """Return κ of the last step, with ``n`` records."""
         return self._scales().kappa(len(self.design.names), n)
 
     def _scales(self, stage: str = ESTIMATE) -> Scales:
-        """The noise of the releases; ``stage`` is which of the steps towards the estimate."""
+        """Return the noise sd of every release; ``stage`` is which of the steps is meant."""
         return self.plan.scales(
             numbers=self._numbers,
             stage=stage,
@@ -347,9 +344,9 @@ class Stepped(Generic[P]):
         )
 
     def run(self, gate: Gate, source: Source) -> FitResult:
-        """All releases, then post-processing.
+        """Carry out all releases, then infer.
 
-        Guarantee [released_values_only]: line, geometry, clips, statuses and intervals are
+        Guarantee [released_values_only]: coefficients, geometry, clips, statuses and intervals are
         functions of the releases and of public facts: with the same releases, other records give
         the same result.
         """
@@ -359,17 +356,18 @@ class Stepped(Generic[P]):
         )
         context = FitContext(self.design, self.neighbours, self._scales(), scaling)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
-        return self._result(gate, source.n, context, self._fitted(gate, rows, context, seed))
+        return self._result(gate, source.n, context, self._fit(gate, rows, context, seed))
 
-    def _fitted(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
-        """The releases of the fit, in the frame, and what is said of them."""
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
+        """Carry out the releases after the ranges of columns, and infer."""
         raise NotImplementedError
 
     def _pilot_step(
         self, gate: Gate, release: NoisySum, source: Source, pilot: Pilot, clip: float
     ) -> Array:
-        """A first step, where a step leaves something.  Its noise is not that of the estimate: what
-        counts is where the last line is.
+        """Return better pilot coefficients after a Newton step on one release.
+
+        Its noise is no noise of the estimate: it affects only where the last linearization is.
         """
         local_model = pilot.local_model
         stack = self.plan.stack
@@ -378,47 +376,48 @@ class Stepped(Generic[P]):
         score, hessian = stack.score_and_hessian(
             gate.release(release, source, query).value, d, clip
         )
-        unsure = release.deviation / math.sqrt(stack.hessian)
-        if not np.trace(hessian) > SURE * unsure * np.sqrt(d):
+        noise_sd = release.deviation / math.sqrt(stack.hessian)
+        if not np.trace(hessian) > SURE * noise_sd * np.sqrt(d):
             return local_model.coef
         expected = local_model.expected_hessian()
         expected *= np.trace(hessian) / np.trace(expected)
-        hessian, _ = shrink(hessian, expected, unsure)
+        hessian, _ = shrink(hessian, expected, noise_sd)
         step = local_model.best_step(hessian, score, (clip * release.deviation) ** 2)
         return np.asarray(local_model.coef + local_model.matrix.T @ step)
 
     def _of_rows(self, n: float, clip: float, way: float = 1.0) -> float:
-        """κ of rows, which count fully up to κ times a typical leverage: as far as the noise of the
-        curvature, times the way that the first step leaves, adds a small part of the sampling
-        variance, and no less than what its radius says.
+        """Return κ of rows: they have full weight up to κ times a typical leverage.
 
-        The squared length of that way is d (σ₁ b₁ d κ/n)², and the noise of the
-        curvature adds h²/2 times it to each direction; over n s²/(κd), the sampling variance of one,
-        with b₁ = ``clip`` s/sqrt κ, that is κ² times the cost.
+        It is as large as the noise of the Hessian allows.  The step from the pilot has squared length
+        ‖δ‖² of about d (σ₁ b₁ d κ/n)², the noise of the pilot step, and the noise of the Hessian adds
+        h² ‖δ‖²/2 to the variance of each direction.  Relative to n s²/(κd), the sampling variance of one
+        direction, with b₁ = ``clip`` s/sqrt κ, that is κ² times ``cost`` below, which may be
+        `NEGLIGIBLE`.
+        κ is never below what the plan's bounds of κ ask for.
         """
         d = len(self.design.names)
         scales = self._scales()
         first = self._scales(FIRST_STEP).gradient
-        # the noise of the first step, or a way of so many standard errors
-        usual = max(clip, way * math.sqrt(n / d) / first)
-        cost = (usual * scales.hessian * first * d**2) ** 2 / (2 * n**3)
-        least = scales.kappa(d, n)
-        # half way in logarithms: both grow, what is let in and n over noise
-        return max(least, min(math.sqrt(least * math.sqrt(NEGLIGIBLE / cost)), FARTHEST_SDS**2))
+        # the noise of the pilot step, or a distance of so many standard errors
+        typical = max(clip, way * math.sqrt(n / d) / first)
+        cost = (typical * scales.hessian * first * d**2) ** 2 / (2 * n**3)
+        smallest = scales.kappa(d, n)
+        # geometric mean of both, so that κ grows with n, but slower than n over noise
+        return max(
+            smallest, min(math.sqrt(smallest * math.sqrt(NEGLIGIBLE / cost)), FARTHEST_SDS**2)
+        )
 
     def _limits(
         self,
-        moments: Array,
+        second_moments: Array,
         coef: Array,
         information: float,
         costs: Costs,
         context: FitContext,
-        known: Moments,
+        moments: Moments,
     ) -> WinsorLimits:
-        """The limits of numbers: ``moments`` count records by their information, and ``coef`` are
-        pilot coefficients.
-        """
-        numbers = context.numbers(moments, known, costs.radius2)
+        """Return winsor limits at pilot coefficients; ``second_moments`` weight records by h'."""
+        numbers = context.numbers(second_moments, moments, costs.radius2)
         return winsor_limits(numbers, coef, information, costs)
 
     def _linearization(
@@ -442,7 +441,7 @@ class Stepped(Generic[P]):
 
     @staticmethod
     def _winsorised(limits: WinsorLimits, context: FitContext) -> tuple[Array, Array]:
-        """The limits of winsorised columns of (1, x~); -1 and 1 for others."""
+        """Return the limits of winsorised columns of (1, x~); -1 and 1 for others."""
         scaling = context.scaling
         low = scaling.middle + scaling.half * (limits.numbers.mean - limits.distance)
         high = scaling.middle + scaling.half * (limits.numbers.mean + limits.distance)
@@ -458,13 +457,14 @@ class Stepped(Generic[P]):
         coef: Array,
         matrix: Array,
         noise: float,
-        least: float = 0.0,
+        smallest: float = 0.0,
     ) -> Clip:
-        """Return the clip of influences with the shortest intervals, on geometric average, by sampling
-        variance, noise² and bias² of the scores; ``noise`` is that of a clip of 1, over n.
+        """Return the clip of influences that minimises the geometric mean length of intervals.
 
-        What a clip takes off by the released tail is spread among all directions.  What it takes off
-        records far out in a number, if its effect ends there, points along that column.
+        By direction, the squared length is sampling variance + noise² + bias² of the score: σ² = E r²/d,
+        (``noise`` b)² and E²/d, where E(b) is the mean excess over the clip b by the released tail, spread
+        evenly over d directions.  ``misfit`` is the bias along single columns, if the effect of a number
+        ends at two sds: it adds one eigenvalue per column, log(1 + misfit²/rest) in the log-determinant.
         """
         clips, excess = law.excesses
         misfit = limits.misfit(coef, matrix, law)
@@ -472,7 +472,7 @@ class Stepped(Generic[P]):
         sampling = law.mean_square(np.inf) / (d * law.tail.n)
         other = sampling + (noise * clips) ** 2 + excess**2 / d
         cost = d * np.log(other) + np.log1p(misfit**2 / other).sum(axis=0)
-        best = int(np.argmin(np.where(clips < least, np.inf, cost)))
+        best = int(np.argmin(np.where(clips < smallest, np.inf, cost)))
         return Clip(
             size=float(clips[best]),
             excess=float(excess[best]),
@@ -482,15 +482,17 @@ class Stepped(Generic[P]):
 
     @staticmethod
     def _clip_bias(fit: ReleasedFit, clip: Clip) -> Array:
-        """The second moment of the bias of a score that intervals allow for: n E as scores are spread,
-        and what may point along single columns.
+        """Return the second moment of the clipping bias of the score, which intervals allow for.
+
+        It is n² (E² V/tr V + Σ b_j b_jᵀ): the mean excess E in the directions in which scores vary, and
+        the bias b_j along single columns.
         """
         V = fit.score_cov
         size = float(np.trace(V))
         spread = V / size if size > 0 else np.zeros_like(V)
         return fit.moments.n**2 * (clip.excess**2 * spread + clip.along @ clip.along.T)
 
-    def _concluded(
+    def _inferred(
         self,
         fit: ReleasedFit,
         limits: WinsorLimits,
@@ -498,26 +500,27 @@ class Stepped(Generic[P]):
         clipped: npt.NDArray[np.bool_],
         seed: int,
     ) -> tuple[ReleasedFit, Inference]:
-        """Add the bias bounds of the limits to a fit, and return it with its inference.
+        """Add the bias bounds of the winsor limits to a fit, and return it with its inference.
 
-        ``slope`` is the mean of h', ``clipped`` are the numbers that are pulled in.  One that the bounds
-        leave without an interval is not reported, and known as winsorised.
+        ``slope`` is the mean of h', ``clipped`` are the winsorised numbers.  A number that is not clear of
+        its bias bound is withheld: the slope of the winsorised number is reported instead.
         """
-        known = ~limits.unknown & (limits.numbers.varies | varies(fit))
-        hidden = limits.limited & ~known
+        reportable = ~limits.unknown & (limits.numbers.varies | varies(fit))
+        withheld = limits.limited & ~reportable
         if self.plan.far_values == STRICT:
-            hidden |= clipped
+            withheld |= clipped
         fit = replace(fit, limited=limits.limited)
         pilot = solved(fit.back, fit.last.coef_u + fit.last.step)
         estimate = inferred(fit).estimate
-        # a bound grows with the slope: it is that of the larger of two noisy ones
+        # a bound grows with |slope|, so that it is taken at the larger of two noisy estimates
         bounds = limits.bounds(np.where(np.abs(pilot) > np.abs(estimate), pilot, estimate))
-        bounds[2] = np.where(known, bounds[2], 0.0)
-        bounded = self._bounded(fit, limits, bounds, slope, hidden)
+        bounds[2] = np.where(reportable, bounds[2], 0.0)
+        bounded = self._bounded(fit, limits, bounds, slope, withheld)
         inference = infer(bounded, clipped, self.plan.draws, seed)
-        more = clipped & ~inference.reported & ~hidden
-        if more.any():
-            bounded = self._bounded(fit, limits, bounds, slope, hidden | more)
+        # a number that its own bias bound leaves without an interval adds no bias to the others
+        not_clear = clipped & ~inference.reported & ~withheld
+        if not_clear.any():
+            bounded = self._bounded(fit, limits, bounds, slope, withheld | not_clear)
             inference = infer(bounded, clipped, self.plan.draws, seed)
         return bounded, inference
 
@@ -527,22 +530,26 @@ class Stepped(Generic[P]):
         limits: WinsorLimits,
         bounds: Array,
         slope: float,
-        hidden: npt.NDArray[np.bool_],
+        withheld: npt.NDArray[np.bool_],
     ) -> ReleasedFit:
-        """Return the fit with the bias bounds of every column that is not ``hidden``."""
+        """Return the fit with the bias bounds of every column that is not ``withheld``.
+
+        The bias of coefficients, one vector per number and direction, is mapped to the score by H.
+        """
         slopes, means, squares = bounds
         vectors = limits.bias(
-            np.where(hidden, 0.0, slopes), np.where(hidden, 0.0, means), fit.centre
+            np.where(withheld, 0.0, slopes), np.where(withheld, 0.0, means), fit.centre
         )
         score_bias = vectors @ fit.back.T @ fit.last.hessian
+        # residuals that the ordinary fit has and this one has not: Var(score) = E r² h' Σ u uᵀ = E r² H
         residuals = slope * float(squares.sum()) * raised(fit.last.hessian, 0.0)
         bias = fit.bias + score_bias.T @ score_bias + residuals
-        return replace(fit, tail=hidden, bias=bias)
+        return replace(fit, withheld=withheld, bias=bias)
 
     def _final_step(
         self, gate: Gate, source: Source, n: float, pilot: Pilot, clip: float, context: FitContext
     ) -> Step:
-        """The step of the estimate, and what it leaves."""
+        """Release score, Hessian and score covariance, take the step of the estimate, and release R."""
         local_model = pilot.local_model
         scales = self._scales()
         stack = self.plan.stack
@@ -571,7 +578,7 @@ class Stepped(Generic[P]):
     def _remainder(
         self, gate: Gate, source: Source, pilot: Pilot, hessian: Array, step: Array
     ) -> tuple[Array, float]:
-        """What a step leaves, and the scale of its noise."""
+        """Release the remainder of a step; return it with the sd of its noise."""
         release = self.releases_by_stage.of(REMAINDER)[0]
         clip = pilot.local_model.remainder_clip(hessian, step, pilot.linearization.max_influence)
         query = remainder_sum(pilot.linearization, step, clip, self.design.norm2, self.neighbours)
@@ -591,13 +598,11 @@ class Stepped(Generic[P]):
         )
 
     def words(self, n: int | None) -> Words:
-        """Name, estimand and method."""
+        """Return name, estimand and method for reports."""
         raise NotImplementedError
 
-    def _asked(self, fit: ReleasedFit, context: FitContext) -> ReleasedFit:
-        """A fit that knows what was asked: the coefficients of the formula, in the units of the
-        user.
-        """
+    def _with_contrasts(self, fit: ReleasedFit, context: FitContext) -> ReleasedFit:
+        """Add the contrasts that are the coefficients of the formula, in the units of the user."""
         return replace(fit, contrasts=contrasts_of(context), shift=float(self.design.shift[0]))
 
     def _result(self, gate: Gate, n: int, context: FitContext, fitted: FittedModel) -> FitResult:
@@ -628,9 +633,7 @@ class Stepped(Generic[P]):
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
-        """The regression that was asked for, of rows (1, x~): all columns, every row counted by its
-        share.  NOT PRIVATE.
-        """
+        """Return the ordinary regression of rows (1, x~), each weighted by its share.  NOT PRIVATE."""
         raise NotImplementedError
 
     @staticmethod
@@ -641,20 +644,21 @@ class Stepped(Generic[P]):
         columns: Array,
         ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
-        """The regression that a result states, and the share of rows whose outcome it clips;
-        ``observations`` are rows (1, x~) with the weights and clips of the result.  NOT PRIVATE.
+        """Return the regression that a result states, and the share of clipped outcomes.  NOT PRIVATE.
 
-        ``columns`` are the rows in original units; ``ordinary`` is where a search begins.
+        ``observations`` are rows (1, x~) with the weights and clips of the result, ``columns`` the same in
+        original units; the search starts at ``ordinary``.
         """
         raise NotImplementedError
 
     @property
     def released_estimand(self) -> bool:
-        """Whether the releases decide what is estimated, so that what is asked is what is stated."""
+        """Return whether the releases define the estimand, as the band of the robust target does."""
         return False
 
     def estimand(self, population: Rows) -> Array:
-        """The ordinary coefficients, the intercept at the means; NaN where the releases decide.
+        """Return the ordinary coefficients, intercept at the means; NaN where the releases define them.
+
         NOT PRIVATE.
         """
         if self.released_estimand:
@@ -667,9 +671,7 @@ class Stepped(Generic[P]):
         return self.ordinary(observations).in_units(self.design, centre).coef
 
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
-        """Half-widths of the ordinary regression, the intercept at the means; NaN for a column that
-        never varies.  NOT PRIVATE.
-        """
+        """Return the half-widths of the ordinary regression; NaN for constant columns.  NOT PRIVATE."""
         observations = self._observations(rows)
         x = observations.rows
         means = np.average(x, axis=0, weights=observations.shares * np.ones(len(x)))
@@ -683,9 +685,9 @@ class Stepped(Generic[P]):
         return half
 
     def _observations(self, rows: Rows) -> Block:
-        """Rows as (1, x~)."""
+        """Return the rows as (1, x~)."""
         return observations_of(self.design, rows.block)
 
     def describe(self, n: int) -> str:  # noqa: ARG002  (nothing depends on it)
-        """The setting of a study, in words."""
+        """Return the setting of a study, in words."""
         return f"{self.NAME}, target {self.plan.target}, {self.plan.budget}"

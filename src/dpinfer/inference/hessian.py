@@ -1,19 +1,19 @@
-"""The law of the curvature H given all releases.  Post-processing only.
+"""The posterior of the Hessian H given all releases.
 
-The release shows H with noise that is the same in every direction of u.  The moments tell what it
-should look like: a guess S, which is off by a part of itself.  Where the release is precise it is
-believed, elsewhere the guess.
+The release of H has isotropic noise in u.  The second moments M of the rows give a prior mean S of H, from
+which H may deviate by a share of itself.  The posterior is a precision-weighted average: of Ĥ where the
+release is precise, of S elsewhere.
 
 | symbol | meaning                                                               | name in code      |
 | ------ | --------------------------------------------------------------------- | ----------------- |
-| Ĥ, h   | H as it was released, and the scale of its noise, in u                | `released`        |
-| M̂      | the second moments as they were released                              | `Moments`         |
-| S      | a guess of H about its own mean, in (1, x)                            | `HessianPrior.matrix`    |
-| P      | what H is off S: F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
+| Ĥ, h   | released H, and the sd of its noise, in u                             | `released`        |
+| M̂      | released second moments                                               | `Moments`         |
+| S      | prior mean of H, centred at its own mean, in (1, x)                   | `HessianPrior.matrix` |
+| P      | scale of H - S = F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
 | Q      | eigenvectors of P in u                                                | `basis`           |
 
-Noise of Ĥ is independent by entry in any orthogonal basis, and so is F N Fᵀ in Q.  So the law of H
-given Ĥ is exact and entry by entry there.
+Symmetric Gaussian noise has independent entries in any orthonormal basis, and F N Fᵀ in that of Q.  So in Q
+the posterior of H factorises over entries, each with a normal likelihood and a normal prior.
 """
 
 from dataclasses import dataclass
@@ -26,19 +26,19 @@ from dpinfer.inference.moments import LEVELS, Columns, Moments, within_factors
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
 
-_MIN_SDS = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
-_SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
-_PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-# by which the curvature of a column is off that of all records
-_CURVED = 0.5
+_MIN_SDS = 0.5  # lower bound of a variance, or an eigenvalue, in sds of its noise
+_SMALLEST = 1e-4  # lower bound of an eigenvalue of a correlation matrix
+_PARTS = np.geomspace(0.02, 0.6, 12)  # grid of α, the relative deviation of H from S
+_CURVED = 0.5  # prior relative sd of the variance of a column in H, given that in M
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedMoments:
-    """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and
-    their deviations.
+    """A released second moment of (1, x), centred at its own mean.
 
-    ``loose`` is the deviation of the first entry, ``unsure`` those of the sums of the columns.
+    ``first`` is its first entry, with noise sd ``first_sd``; ``mean`` the means of the columns, whose sums have
+    noise sds ``sum_sd``; ``raw`` the entries, with noise sds ``entry_sd``, and ``variance`` the variances within
+    what is possible.
     """
 
     first: float
@@ -53,11 +53,10 @@ class ReleasedMoments:
 def released_moments(
     released: Array, back: Array, columns: Columns, noise: float
 ) -> ReleasedMoments:
-    """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of
-    ``released``.
+    """Return backᵀ released back, centred at its mean; ``noise`` is the noise sd of ``released``.
 
-    A dummy's entries beside the intercept and on the diagonal are the same number, and are
-    averaged.
+    A dummy's entries next to the intercept and on the diagonal are the same number, and are averaged by
+    precision.
     """
     H = back.T @ released @ back
     length = back.T @ back
@@ -75,25 +74,25 @@ def released_moments(
     mean[0] = 0.0
     centred = back - np.outer(back[:, 0], mean)
     squares = centred.T @ centred
-    deviation = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
+    entry_sd = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
     raw = centred.T @ released @ centred
-    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(deviation))
+    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(entry_sd))
     variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
     variance[0] = first
-    return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, deviation)
+    return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, entry_sd)
 
 
 @dataclass(frozen=True, eq=False)
 class HessianPrior:
-    """S about ``mean``, and what it is unsure of.
+    """The prior mean S of the Hessian, centred at ``mean``.
 
-    ``count`` has the deviations of the variances, those of levels by the release of H alone;
-    ``limited`` are numbers whose variance M does not tell.
+    ``variance_sd`` has the sds of the variances, those of levels by the release of H alone.  ``limited`` marks
+    numbers whose variance M does not have.
     """
 
     mean: Array
     matrix: Array
-    count: Array
+    variance_sd: Array
     limited: npt.NDArray[np.bool_]
 
 
@@ -106,14 +105,13 @@ def hessian_prior(
     family: Family,
     limited: npt.NDArray[np.bool_],
 ) -> HessianPrior:
-    """Correlations of the moments; means and variances of H as far as they are known, else those of
-    the moments.
+    """Return the prior of the Hessian: correlations of M, and means and variances averaged with those of H.
 
-    A level's mean curvature is that of all records but for a factor.  ``line`` has the coefficients
-    of the fit: in one of counts they move the means of the columns.
+    A level's mean h' is that of all records up to a factor.  ``coef`` are the pilot coefficients: in Poisson
+    regression they change the weighted means of the columns.
 
-    Numbers that are ``limited`` count in H as far as their limits go, in M by the weights of their
-    rows, so that the one says little of the variance of the other.
+    Numbers that are ``limited`` are winsorised in H, and down-weighted by rows in M, so that the one says
+    little of the variance of the other.
     """
     mean0 = moments[0] / moments[0, 0]
     plain = moments / moments[0, 0] - np.outer(mean0, mean0)
@@ -127,16 +125,16 @@ def hessian_prior(
     mean, _ = _averaged(H.mean, H.sum_sd / H.first, frequency, np.hypot(off, M.sum_sd / M.first))
     mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
     mean = within_factors(mean, columns)
-    unsure = np.hypot(_CURVED * variance0, np.diag(M.entry_sd) / M.first)
-    variance, sure = _averaged(
-        np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, unsure
+    other_sd = np.hypot(_CURVED * variance0, np.diag(M.entry_sd) / M.first)
+    variance, of_number = _averaged(
+        np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, other_sd
     )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
     # the variance of a level is s (H₀₀ - s)/H₀₀, s its sum: where nearly all records have it, noise of
     # H₀₀ counts as much as that of s
     of_level = np.hypot(H.sum_sd, mean**2 * H.first_sd)
-    count = np.where(columns.dummy, of_level, H.first * sure)
-    count[0] = H.first_sd
+    variance_sd = np.where(columns.dummy, of_level, H.first * of_number)
+    variance_sd[0] = H.first_sd
     mean[0] = 0.0
     variance[0] = 1.0
     size = np.sqrt(np.outer(variance, variance))
@@ -146,13 +144,13 @@ def hessian_prior(
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
-    return HessianPrior(mean, H.first * correlation * size, count, limited)
+    return HessianPrior(mean, H.first * correlation * size, variance_sd, limited)
 
 
 def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Array:
-    """Means of the columns where a record counts by the mean of its outcome, exp of the predictor.
+    """Return the means of the columns with records weighted by exp(x·θ).
 
-    The mean of a number moves by Cov θ, as where all is Gaussian; a level counts as its own rate.
+    The mean of a Gaussian number changes by Cov(x) θ; a level is weighted by its own rate.
     """
     found = np.clip(mean + covariance @ np.concatenate([[0.0], coef[1:]]), -1.0, 1.0)
     for group in np.unique(columns.group[columns.dummy]):
@@ -162,24 +160,22 @@ def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Ar
     return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, LEVELS), found))
 
 
-def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[Array, Array]:
-    """Two measurements averaged by their precision, and the deviation that is left."""
-    sure = noise**-2.0 + unsure**-2.0
-    return (value * noise**-2.0 + other * unsure**-2.0) / sure, sure**-0.5
+def _averaged(value: Array, noise: Array, other: Array, other_sd: Array) -> tuple[Array, Array]:
+    """Return the precision-weighted average of two measurements, and its sd."""
+    precision = noise**-2.0 + other_sd**-2.0
+    return (value * noise**-2.0 + other * other_sd**-2.0) / precision, precision**-0.5
 
 
 @dataclass(frozen=True, eq=False)
 class HessianPosterior:
-    """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations
-    of its entries.
-    """
+    """The posterior of H in the basis Q: its mean ``matrix``, and the sds ``entry_sd`` of its entries."""
 
     basis: Array
     matrix: Array
     entry_sd: Array
 
     def moved(self, second: Array) -> Array:
-        """The covariance of (H - mean) δ, for the second moment of δ: both in the basis."""
+        """Return Cov((H - E H) δ) for the second moment of δ, both in the basis."""
         variance = self.entry_sd**2
         found = variance * second
         np.fill_diagonal(found, variance @ np.diag(second))
@@ -189,11 +185,11 @@ class HessianPosterior:
 def hessian_posterior(
     released: Array, noise: float, S: HessianPrior, back: Array, moments: Moments
 ) -> HessianPosterior:
-    """H from its release and from a guess that is off by a part of itself: the mean of those that
-    the release allows.
+    """Return the posterior of H given its release and its prior.
 
-    P = αS + the noise of the moments, as a Wishart matrix is off its mean.  ``back`` maps coefficients
-    of columns about the mean of S to u.
+    P = αS + the noise of the moments, as a Wishart matrix deviates from its mean.  α is averaged over a grid,
+    weighted by the likelihood of the release.
+    ``back`` maps coefficients of columns centred at the mean of S to u.
     """
     forward = np.linalg.inv(back)
     about = np.eye(len(released))
@@ -204,7 +200,7 @@ def hessian_posterior(
     base = forward.T @ S.matrix @ forward
 
     def judged(part: float) -> tuple[float, Array, Array]:
-        """The likelihood of the release, and eigenvalues and eigenvectors of P in u."""
+        """Return the log-likelihood of the release, and eigenvalues and vectors of P in u."""
         loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
         P = forward.T @ P @ forward

@@ -21,8 +21,7 @@ OUTSIDE = 0.004
 """The share of records or units that may lie beyond either end of a range."""
 
 
-# deviations of the noise by which counts at an end are told from nothing, or raised to an upper
-# bound
+# noise sds by which counts at an end are distinguished from 0, or raised to an upper bound
 _CLEAR_SDS = 2.0
 
 
@@ -77,8 +76,7 @@ _CHANCES = _CHANCE * _PLAUSIBLE / _PLAUSIBLE.sum()  # of each bin
 
 @dataclass(frozen=True)
 class Range:
-    """Where the values of a column are; ``beyond`` is the most units that may lie below and above,
-    ``n`` all of them.
+    """The range of a column; at most ``beyond`` units are below and above it, of ``n`` in all.
 
     They are numbers of units as the noisy counts tell them; ``beyond`` holds in about 19 of 20
     columns.
@@ -101,9 +99,7 @@ class Range:
 
 
 def clear_of(law: Law) -> Array:
-    """What the count of each magnitude must exceed: noise alone does so with its chance, all
-    together 1 in 500.
-    """
+    """Return what the count of each magnitude must exceed: noise alone does so in 1 of 500 columns."""
     if isinstance(law, Gaussian):
         return np.asarray(-law.scale * ndtri(_CHANCES))
     return np.asarray(-np.log(2 * _CHANCES) / law.rate)

@@ -1,4 +1,4 @@
-"""How far sizes go beyond what a noisy histogram shows: Pareto laws, each as likely as the counts make it.
+"""Tails beyond a noisy histogram: generalised Pareto laws, weighted by their likelihood.
 
 | symbol | meaning                                                          | name in code     |
 | ------ | ---------------------------------------------------------------- | ---------------- |
@@ -11,8 +11,6 @@
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
 Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through the
 counts would miss that there may be more.
-
-Post-processing of released counts only.
 """
 
 import math
@@ -25,7 +23,7 @@ import numpy as np
 from dpinfer.inference.moments import CLEAR
 from dpinfer.numerics.arrays import Array
 
-# deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
+# noise sds that the limit of the mean excess adds: it holds in about 39 of 40 fits
 _SURE = 2.0
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
 # regression has no standard errors either
@@ -110,7 +108,7 @@ class Tail:
         40 fits.
 
         No tail is drawn: a record counts at the upper edge of its bin.  So this is a sum over the
-        released counts, whose noise has a known deviation, and it sees what no count shows alone.
+        released counts, whose noise has a known sd, and it includes what no single count shows.
         """
         upper = self._upper
         upper[0] = max(self.largest, self.end)
@@ -192,7 +190,8 @@ class TailLaw:
 
     @cached_property
     def _judged(self) -> tuple[Array, Array]:
-        """How likely each law is by the counts beyond s₀, and the share p₀ that suits it best.
+        """Return the posterior weight of each law by the counts beyond s₀, and the share p₀ that fits it
+        best.
 
         The variance of a count is that of its noise and of sampling.  The share is the weighted mean
         of what the bins say of it, so that empty bins far out add no noise to a tail that is light;
@@ -287,7 +286,7 @@ class TailLaw:
         )
 
     def mean_square(self, clip: float) -> float:
-        """Of sizes that are pulled into a clip."""
+        """Return the mean square of sizes that are clipped."""
         sizes, beyond = self.curve
         inside = np.minimum(sizes, clip)
         below = beyond * inside
@@ -314,12 +313,12 @@ class Clip:
 
 @dataclass(frozen=True)
 class CountSizes:
-    """What a histogram of the sizes of a count says of it, all over its public bound.
+    """Estimates from a histogram of the sizes of a count, all over its public bound.
 
     ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
     ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
     of the mean that the capped mean shows, if counts over their mean have one law:
-    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
+    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of the pilot over what it shows
     is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``largest`` what a
     few of them are expected to exceed, ``tail`` the histogram itself.
     """
@@ -351,12 +350,12 @@ class CountSizes:
 
     @property
     def positive(self) -> bool:
-        """Whether outcomes are surely there that are more than next to nothing."""
+        """Return whether there are surely outcomes above the smallest bin."""
         return self.tail.farthest_clear < self.tail.bins - 1
 
     @classmethod
     def of(cls, tail: Tail) -> "CountSizes":
-        """By a released histogram of sizes, the largest first."""
+        """Return the estimates from a released histogram of sizes, the largest first."""
         sizes, over = TailLaw(tail).curve
         over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
         pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)

@@ -150,7 +150,7 @@ class Histograms:
 
     @property
     def two_valued(self) -> bool:
-        """Whether the counts show records at both ends of the public bounds and none between."""
+        """Return whether the counts show records at both ends of the public bounds and none between."""
         if len({*self.ends}) > 1:
             return False
         together = np.sum(self.counts, axis=0)
@@ -207,7 +207,7 @@ class NumberLaws:
 
 @dataclass(frozen=True, eq=False)
 class WinsorLimits:
-    """Where each column ends in a fit: ``distance`` from the mean, in the units of the columns.
+    """The winsor limits of a fit: ``distance`` from the mean, in the units of the columns.
 
     ``limits`` are the same in sds, as they were chosen.  ``winsorised`` marks the numbers that are
     pulled in; where that would change next to nothing, rows beyond a limit count less instead.
@@ -288,7 +288,7 @@ class WinsorLimits:
 
 @dataclass(frozen=True)
 class Costs:
-    """What decides the limits of a fit: see the head of this module.
+    """The terms of the cost of a limit: see the head of this module.
 
     ``hessian_share`` is the noise of a diagonal entry of the Hessian over its value, for a direction
     within the radius.  ``size`` is a plausible slope per sd, and ``largest`` is, of counts, what few

@@ -1,4 +1,4 @@
-"""What releases cost: pure, zCDP and (ε, δ) in terms of each other, and objective perturbation.
+"""Costs of releases: pure, zCDP and (ε, δ) in terms of each other, and objective perturbation.
 
 Gaussian objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² I).
 
@@ -103,7 +103,7 @@ def epsilon_from_zcdp(rho: float, delta: float) -> float:
 
 
 def lowest_near(function: Callable[[float], float], centre: float, step: float) -> float:
-    """Where a function that falls and then rises is lowest, within a ``step`` of a place.
+    """Return the minimiser of a unimodal function within a ``step`` of ``centre``.
 
     A third of the bracket, which cannot hold the minimum, goes 60 times: 10⁻¹¹ of it is left.
     """
@@ -186,12 +186,12 @@ class PerturbedObjective:
 
     @property
     def slope(self) -> str:
-        """What is known of the slope of a row's loss."""
+        """Return what is known of the slope of a row's loss."""
         return self.shape.removesuffix(OF_UNITS)
 
     @property
     def units(self) -> bool:
-        """Whether a neighbour differs in many rows."""
+        """Return whether a neighbour differs in many rows."""
         return self.shape.endswith(OF_UNITS)
 
     @property
@@ -201,7 +201,7 @@ class PerturbedObjective:
 
     @property
     def signs(self) -> int:
-        """How many signs the slope may have: 2 for "two-sided" losses, else 1."""
+        """Return how many signs the slope may have: 2 for "two-sided" losses, else 1."""
         return 2 if self.slope == TWO_SIDED else 1
 
     @property
@@ -317,8 +317,8 @@ class PerturbedObjective:
         return math.log(self.growing(meeting) / rho)
 
     def costs_more_than(self, rho: float) -> bool:
-        """Whether `cost` exceeds ρ by more than a part in 10¹²; a ρ that is no positive number is
-        exceeded.
+        """Return whether `cost` exceeds ρ by more than a part in 10¹²; any cost exceeds a ρ that is not
+        positive.
         """
         if not rho > 0:
             return True

@@ -133,7 +133,7 @@ class Risk:
 
     @property
     def curvature_sum_bound(self) -> float:
-        """How far `curvature_sum` moves, at any coefficients."""
+        """Return the sensitivity of `curvature_sum`, at any coefficients."""
         return in_floats(float(2 * self.loss.curvature_bound), self.records)
 
     def score_sum(self, coef: Array) -> BoundedSum:
@@ -185,7 +185,7 @@ class Risk:
         return BoundedSum(of_block, self.stacked_sum_bound(steepest))
 
     def stacked_sum_bound(self, steepest: float) -> float:
-        """How far `stacked_sum` moves where no slope exceeds ``steepest``."""
+        """Return the sensitivity of `stacked_sum` where no slope exceeds ``steepest``."""
         apart = _STACKS.get(type(self.loss))
         if apart is None:
             largest = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
@@ -196,12 +196,12 @@ class Risk:
 
     @property
     def stacked_sum_bound_anywhere(self) -> float:
-        """How far `stacked_sum` moves, at any coefficients."""
+        """Return the sensitivity of `stacked_sum`, at any coefficients."""
         return self.stacked_sum_bound(float(self.loss.slope_bound))
 
     @property
     def stacked_sum_bound_is_fixed(self) -> bool:
-        """Whether that is its bound at all coefficients, and not only at large ones."""
+        """Return whether that is the sensitivity at all coefficients, not only at large ones."""
         return type(self.loss) in _STACKS or not hasattr(self.loss, "slope_within")
 
     def stack(self, curvature: Array, score: Array) -> Array:
@@ -228,9 +228,7 @@ class Risk:
         return 2 * self.loss.slope_bound / self.ridge
 
     def curvature_is_free(self, epsilon: float) -> bool:
-        """Whether objective perturbation at ε costs nothing for the curvature: the logistic loss
-        where ncε >= 1.
-        """
+        """Return whether the curvature adds nothing to the cost at ε: for the logistic loss where ncε >= 1."""
         return type(self.loss) is Logistic and self.n * self.penalty * epsilon >= 1
 
     def perturbation_rate(self, epsilon: float, *, sharp: bool = False) -> float:
@@ -254,8 +252,8 @@ class Risk:
 
     @property
     def shape(self) -> str:
-        """What the cost of objective perturbation may use of the loss, and whether neighbours
-        differ in a unit.
+        """Return what the cost of objective perturbation may use of the loss, and whether neighbours differ
+        in a unit.
         """
         return slope_kind(self.loss) + (OF_UNITS if self.neighbours.units else "")
 
@@ -332,7 +330,7 @@ class Risk:
         return gradient / self.ridge + drawn_back
 
     def accurate(self, dim: int) -> bool:
-        """Whether twice the error of the minimum is within what output perturbation allows for."""
+        """Return whether twice the error of the minimum is within the slack of output perturbation."""
         return 2 * self.minimum_error(dim) <= self.minimiser_sensitivity() * SLACK / 2
 
     def smallest_penalty(self, epsilon: float) -> float:

@@ -32,7 +32,7 @@ SUMMATION_ERROR = 2.0**-15
 
 
 def carried(error: float, rows: float) -> bool:
-    """Whether a sum may have this ``error`` for each of so many rows, and one row more.
+    """Return whether a sum may have this ``error`` for each of so many rows, and one row more.
 
     Beyond the usual number of records the bound is raised with their number, so that the error of
     one row alone decides.

@@ -55,6 +55,7 @@ _NAMES = entries.NAMES | FileNames(
             "bias_bound": "allowed",
             "tail_allowance": "longer",
             "contrasts": "lines",
+            "withheld": "tail",
         }
     },
 )
