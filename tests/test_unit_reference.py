@@ -7,8 +7,8 @@ import pytest
 import statsmodels.api as sm
 
 import dpinfer as dp
-from dpinfer.fit.frame import public_frame
-from dpinfer.fit.stepped import Setting
+from dpinfer.fit.column_scaling import public_scaling
+from dpinfer.fit.context import FitContext
 from dpinfer.mechanisms.sums import Block, square
 from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
@@ -122,7 +122,7 @@ def test_the_factor_of_few_clusters():
     design = Design.of_bounds(BOUNDS, ("a", "b", "c"))
     for notion, factor in ((Neighbours.REPLACE, 1.0), (Neighbours.REPLACE_UNIT, 50 / 49)):
         scales = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion).scales()
-        found = Setting(design, notion, scales, public_frame(design)).clustered(
+        found = FitContext(design, notion, scales, public_scaling(design)).clustered(
             np.eye(2), FEW, 50.0
         )
         assert found == pytest.approx(factor * np.eye(2))
@@ -191,8 +191,8 @@ def test_the_factor_of_clusters_reaches_the_interval(model, monkeypatch):
         )
         return np.diag(fitted.result_.error.sampling)
 
-    before, right = sampling(), Setting.clustered
+    before, right = sampling(), FitContext.clustered
     monkeypatch.setattr(
-        Setting, "clustered", lambda at, matrix, *others: 4 * right(at, matrix, *others)
+        FitContext, "clustered", lambda at, matrix, *others: 4 * right(at, matrix, *others)
     )
     assert sampling() == pytest.approx(4 * before, rel=0.05)

@@ -528,7 +528,7 @@ class Desk:
             analyst=analyst,
             waits=table.policy.waits(cost),
             warning=recipe.advice(n) if counted else "",
-            low_budget=recipe.hopeless(n) if counted else "",
+            low_budget=recipe.futility(n) if counted else "",
             answered=tuple(self._same(table, question, by)),
         )
 

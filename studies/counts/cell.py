@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from dpinfer.fit.noiseless import NoiselessFit, People, least_squares, people_of
+from dpinfer.fit.noiseless import NoiselessFit, Observations, least_squares, observations_of
 from dpinfer.fit.poisson import PoissonPlan, PoissonSteps
 from dpinfer.fit.recipe import fit
 from dpinfer.rows.source import Rows
@@ -55,7 +55,7 @@ def setting(cell: Cell, folder: Path) -> SteppedEstimand:
 
 def without_noise(design: Design, sample: Rows) -> NoiselessFit:
     """The ordinary Poisson regression of a replicate: not private."""
-    return PoissonSteps.ordinary(people_of(design, sample.block))
+    return PoissonSteps.ordinary(observations_of(design, sample.block))
 
 
 def replicate(cell: Cell, folder: Path, index: int) -> Found:
@@ -113,7 +113,7 @@ def contest(cell: Cell, folder: Path, index: int) -> Found:
     with threadpool_limits(1, "blas"):
         at = setting(cell, folder)
         design = at.recipe.design
-        people = people_of(design, at.population.sample(SEED, index).block)
+        people = observations_of(design, at.population.sample(SEED, index).block)
         answers = {_LOGS: _logs(design, people), _NO_NOISE: PoissonSteps.ordinary(people)}
         own = at.asked.std_error[1:]
         found: Found = {}
@@ -127,7 +127,7 @@ def contest(cell: Cell, folder: Path, index: int) -> Found:
         return found
 
 
-def _logs(design: Design, people: People) -> NoiselessFit:
+def _logs(design: Design, people: Observations) -> NoiselessFit:
     """Least squares of log(1 + y/exposure)."""
     rates = design.outcome.half * people.labels / np.exp(people.offset)
     return least_squares(people.rows, np.log1p(rates), people.shares, people.starts)

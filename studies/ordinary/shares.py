@@ -47,7 +47,7 @@ def efficiencies(cell: Cell, index: int) -> dict[str, list[float]]:
         sample = at.population.sample(SEED, index)
 
         def criterion(stage: str, factor: float) -> float:
-            shares = changed(plan.usual, stage, factor)
+            shares = changed(plan.default_shares, stage, factor)
             recipe = replace(at.recipe, plan=replace(plan, shares=shares))
             result = fit(recipe, sample, insecure_seed=noise_seed(SEED, index))
             assert result.geometry is not None
@@ -56,10 +56,10 @@ def efficiencies(cell: Cell, index: int) -> dict[str, list[float]]:
             shorter = 2 * Z95 * ordinary.std_error / (high - low)
             return float(np.where(result.reported, shorter, 0.0)[1:].mean())
 
-        same = criterion(next(iter(plan.usual)), 1.0)
+        same = criterion(next(iter(plan.default_shares)), 1.0)
         return {
             stage: [same if factor == 1 else criterion(stage, factor) for factor in FACTORS]
-            for stage in plan.usual
+            for stage in plan.default_shares
         }
 
 

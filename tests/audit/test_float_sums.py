@@ -11,7 +11,7 @@ import pytest
 import dpinfer as dp
 import dpinfer.mechanisms.sums
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import (
     BLOCK,
     UNIT,
@@ -234,9 +234,9 @@ def at_line(notion, wanted, family=LOGIT):
     everywhere = np.ones(4)
     matrix = 6 * rng.standard_normal((4, 4))
     most = 1.0 if family is LOGIT else np.inf
-    line = Line(family, matrix, rng.standard_normal(4), most, -everywhere, everywhere)
+    line = Linearization(family, matrix, rng.standard_normal(4), most, -everywhere, everywhere)
     if wanted == "rest":
-        return rest_sum(line, rng.standard_normal(4), 1e-4, 1.0, notion)
+        return remainder_sum(line, rng.standard_normal(4), 1e-4, 1.0, notion)
     if family is LOG:
         return step_sums(line, 0.01, Stack.of(notion), 1.0)
     stack = Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)

@@ -17,7 +17,7 @@ from dpinfer.description.describing import describing
 from dpinfer.fit.bounds import learning
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.fit.recipe import Subject, entry
-from dpinfer.fit.stepped import CRUDE, ESTIMATE
+from dpinfer.fit.step_plan import CRUDE, ESTIMATE
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.summation_error import PLACES
 from dpinfer.mechanisms.sums import (
@@ -207,8 +207,8 @@ def test_intervals_know_the_noise_that_is_booked(asked):
     for records in (10**6, 10**10):
         recipe = one.recipe(design, records)
         scales = recipe._scales()
-        assert scales.gradient == recipe.booked.of(ESTIMATE)[0].noise_sd
-        assert scales.crude == recipe.booked.of(CRUDE)[0].noise_sd
+        assert scales.gradient == recipe.releases_by_stage.of(ESTIMATE)[0].noise_sd
+        assert scales.crude == recipe.releases_by_stage.of(CRUDE)[0].noise_sd
         found[records] = scales.gradient
     assert found[10**10] / found[10**6] == pytest.approx(in_floats(1.0, 10**10), rel=1e-12)
 
@@ -219,7 +219,7 @@ LOSSES = [dp.Logistic(), dp.HuberHinge(), dp.Huber(0.5)]
 def cheapest_penalty(monkeypatch, *asked, **options):
     """The default penalty of a fit whose minimum floats find however small a penalty is."""
     with monkeypatch.context() as patch:
-        patch.setattr("dpinfer.fit.penalised_plan._HIDDEN", math.inf)
+        patch.setattr("dpinfer.fit.penalised_plan._MASKED", math.inf)
         return default_penalty(*asked, **options)
 
 

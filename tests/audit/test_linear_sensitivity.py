@@ -11,7 +11,7 @@ import dpinfer as dp
 from dpinfer.mechanisms import step_sums as families
 from dpinfer.mechanisms import sums
 from dpinfer.mechanisms.histograms import BoundedCounts, histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Linked, Stack, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, LinearizedBlock, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import inner_edges
@@ -88,7 +88,9 @@ def winsorised_line(low, high, size=100.0):
     matrix = np.zeros((3, 3))
     matrix[0, 1] = size
     matrix[1, 2] = 0.3
-    return Line(IDENTITY, matrix, np.array([0.1, 0.5, -0.2]), np.inf, np.array(low), np.array(high))
+    return Linearization(
+        IDENTITY, matrix, np.array([0.1, 0.5, -0.2]), np.inf, np.array(low), np.array(high)
+    )
 
 
 LIMITS = {
@@ -135,7 +137,7 @@ def test_winsorised_columns_and_the_pilot_step_keep_the_bound(neighbours, limits
         for seed in range(2):
             worst.append(largest_change(bounded, neighbours, random_records(600, seed)))
     assert max(worst) <= stack.bound * (1 + 1e-9)
-    summed = 1 + stack.curvature + (stack.score if covariance else 0.0)
+    summed = 1 + stack.hessian + (stack.score_cov if covariance else 0.0)
     attained = stack.bound if neighbours is Neighbours.REPLACE else np.sqrt(summed)
     # 0 is not within these limits, so that no record has next to no leverage, as the worst pair has
     inside = limits == "above the middle" and neighbours is Neighbours.REPLACE
@@ -144,7 +146,9 @@ def test_winsorised_columns_and_the_pilot_step_keep_the_bound(neighbours, limits
 
 @pytest.mark.parametrize("neighbours", NOTIONS)
 def test_a_pilot_step_without_its_clip_is_caught(neighbours, monkeypatch):
-    monkeypatch.setattr(Linked, "influence", property(lambda at: np.full(len(at.block), 1e-3)))
+    monkeypatch.setattr(
+        LinearizedBlock, "influence", property(lambda at: np.full(len(at.block), 1e-3))
+    )
     bounded = step_sums(
         winsorised_line(*LIMITS["one"]), 0.002, Stack.of(neighbours), 3.0, covariance=False
     )
@@ -168,7 +172,9 @@ def test_mutations_are_caught(neighbours, monkeypatch):
     assert worst_change(bounded, neighbours) > neighbours.pick(2.0, 1.0) * 1.03
     for mutant in (0.1, 0.0):
         monkeypatch.setattr(
-            Linked, "influence", property(lambda at, mutant=mutant: np.full(len(at.block), mutant))
+            LinearizedBlock,
+            "influence",
+            property(lambda at, mutant=mutant: np.full(len(at.block), mutant)),
         )
         assert (
             worst_change(clipped_sums(LINE, 0.02, Stack.of(neighbours)), neighbours, polish=0)

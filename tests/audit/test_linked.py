@@ -13,7 +13,13 @@ from scipy.special import expit
 import dpinfer as dp
 from dpinfer.mechanisms import step_sums as families
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Linked, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.step_sums import (
+    Linearization,
+    LinearizedBlock,
+    Stack,
+    remainder_sum,
+    step_sums,
+)
 from dpinfer.mechanisms.sums import Block, clip_rows
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import count_edges
@@ -29,7 +35,7 @@ TINY = 5e-324
 def line_of(matrix, coef, most=1.5, family=LOGIT, low=None, high=None):
     """A line whose columns are clipped nowhere, unless it is said where."""
     everywhere = np.ones(len(coef))
-    return Line(
+    return Linearization(
         family,
         np.asarray(matrix, dtype=float),
         np.asarray(coef, dtype=float),
@@ -184,7 +190,9 @@ def test_columns_are_clipped_before_anything_else():
 )
 def test_lines_that_floats_cannot_hold_are_refused(matrix, coef, most):
     """By what is released alone: with no record at all, too."""
-    line = Line(LOGIT, np.full((2, 2), matrix), np.full(2, coef), most, -np.ones(2), np.ones(2))
+    line = Linearization(
+        LOGIT, np.full((2, 2), matrix), np.full(2, coef), most, -np.ones(2), np.ones(2)
+    )
     for rows in (np.zeros((0, 2)), np.full((3, 2), 0.5)):
         with pytest.raises(dp.PrivacyError, match="too large for floats"):
             line.linked(Block(rows, np.ones(len(rows))), 1.0, Neighbours.REPLACE)
@@ -266,7 +274,7 @@ def test_the_stack_of_a_step_keeps_its_bound(family, curvature, score, notion, s
     for i, size in enumerate((0.3, 2.0, 30.0)):
         for j, most in enumerate((0.2, 1.0, 5.0)):
             line = line_of(size * SQUARE, COEF, most, family)
-            clip = min(line.most, 0.5 * most)
+            clip = min(line.max_influence, 0.5 * most)
             what = step_sums(line, clip, stack, 2.0, covariance=(i + j) % 2 == 0)
             assert what.bound == stack.bound
             found.append(worst(lambda flat, what=what: of_record(what, flat), notion, 2, 40, 1))
@@ -288,7 +296,7 @@ def test_the_plans_have_these_weights():
 
 
 def rest_of(line, step, clip, notion):
-    return rest_sum(line, np.asarray(step, dtype=float), clip, 2.0, notion)
+    return remainder_sum(line, np.asarray(step, dtype=float), clip, 2.0, notion)
 
 
 def unit_rest(what, cells, notion):
@@ -307,7 +315,7 @@ STEPS = [(0.1, 0.05), (-0.6, 1.5), (3.0, -2.0), (40.0, 90.0), (1e3, 0.0)]
 
 @pytest.mark.parametrize("family", BENT, **NAMES)
 @pytest.mark.parametrize("notion", Neighbours)
-def test_guarantee_rest_sensitivity(notion, family):
+def test_guarantee_remainder_sensitivity(notion, family):
     """2 or 1, by searches over pairs of records and of units of three rows, for short steps and
     absurd ones.
     """
@@ -348,7 +356,7 @@ def test_a_rest_is_at_most_one_in_real_numbers(family):
     for d in (1, 3, 9):
         rows = np.column_stack([np.ones(60), rng.uniform(-1, 1, (60, d - 1))]) / np.sqrt(d)
         line = line_of(5 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0, family)
-        what = rest_sum(line, 3 * rng.standard_normal(d), 1e-9, float(d), Neighbours.REPLACE)
+        what = remainder_sum(line, 3 * rng.standard_normal(d), 1e-9, float(d), Neighbours.REPLACE)
         sizes = []
         for row in rows:
             added = what.of_block(Block(row[None], np.ones(1)))
@@ -363,13 +371,13 @@ def test_a_rest_is_at_most_one_in_real_numbers(family):
 )
 def test_steps_that_floats_cannot_hold_are_refused(step, clip):
     with pytest.raises(dp.PrivacyError, match="too large for floats"):
-        rest_sum(line_of(SQUARE, COEF), np.full(2, step), clip, 2.0, Neighbours.REPLACE)
+        remainder_sum(line_of(SQUARE, COEF), np.full(2, step), clip, 2.0, Neighbours.REPLACE)
 
 
 @pytest.mark.parametrize("family", BENT, **NAMES)
 def test_a_zero_row_and_no_row_leave_nothing(family):
     line = line_of(SQUARE, COEF, family=family)
-    what = rest_sum(line, np.array([1.0, 2.0]), 1e-3, 2.0, Neighbours.ADD_REMOVE)
+    what = remainder_sum(line, np.array([1.0, 2.0]), 1e-3, 2.0, Neighbours.ADD_REMOVE)
     assert not what.of_block(Block(np.zeros((3, 2)), np.ones(3))).any()
     assert not what.of_block(Block(np.zeros((0, 2)), np.ones(0))).any()
 
@@ -399,7 +407,7 @@ def test_the_score_after_a_step_is_what_is_left(family, seed):
     linked = line.linked(source.block, float(d), notion)
     sums_at = step_sums(line, clip, stack, float(d)).of_block(source.block)
     score, hessian, _ = stack.split(sums_at, d, clip)
-    rest = clip * source.total(rest_sum(line, step, clip, float(d), notion).of_block)
+    rest = clip * source.total(remainder_sum(line, step, clip, float(d), notion).of_block)
     weights = linked.block.weights
     assert weights.min() < 0.9
     after = matrix @ ((weights * (y - family.mean(x @ (coef + matrix.T @ step)))) @ x)
@@ -513,7 +521,7 @@ def test_whatever_an_exposure_is_the_rest_keeps_its_bound(notion):
     found = []
     for size, clip in ((2.0, 1e-3), (30.0, 0.05)):
         for step in STEPS[1:4]:
-            what = rest_sum(offset_line(size), np.asarray(step), clip, 3.0, notion)
+            what = remainder_sum(offset_line(size), np.asarray(step), clip, 3.0, notion)
             assert what.bound == bound
             found.append(largest_change(what, notion, 30))
     assert max(found) <= bound * (1 + 1e-9)
@@ -558,7 +566,7 @@ def test_means_at_the_far_ends_are_finite_and_bounded(exposure, coef):
                 step = np.array([1e3, -1e3])
                 for clip in (1e-140, 1e-3, 1e140):
                     stack = step_sums(line, clip, Stack.of(notion), 3.0)
-                    rest = rest_sum(line, step, clip, 3.0, notion)
+                    rest = remainder_sum(line, step, clip, 3.0, notion)
                     for one in (block[:1], block[1:]):
                         for what, most in (
                             (stack, Stack.of(Neighbours.ADD_REMOVE).bound),
@@ -579,11 +587,11 @@ def mutant(monkeypatch, name):
         monkeypatch.setattr(families, "shrunk", lambda dim: 2.0)
     elif name == "weights without the slope":
         monkeypatch.setattr(
-            families.Family, "_weights", lambda self, length2, *_: 1 / np.maximum(1.0, length2)
+            families, "_row_weights", lambda family, length2, *_: 1 / np.maximum(1.0, length2)
         )
     elif name == "influence without the weight":
         monkeypatch.setattr(
-            Linked, "influence", property(lambda at: at.length * at.block.weights**2)
+            LinearizedBlock, "influence", property(lambda at: at.length * at.block.weights**2)
         )
     elif name == "no limit of the predictor":
         monkeypatch.setattr(families, "FARTHEST", 1e4)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from dpinfer.mechanisms.histograms import influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.summation_error import (
-    PLACES,
+    SUMMATION_ERROR,
     UNIT,
     carried,
     moment_error,
-    rest_error,
+    remainder_error,
     step_error,
 )
 from dpinfer.mechanisms.sums import (
@@ -43,7 +43,7 @@ def lines(family, seed):
         matrix *= 10.0 ** rng.uniform(-1, 1, (DIM, 1))
         coef = rng.standard_normal(DIM) * 10.0 ** rng.uniform(-1, 0.7)
         most = 10.0 ** rng.uniform(-1, 1) if family is LOGIT else np.inf
-        yield Line(family, matrix, coef, most, -everywhere, everywhere)
+        yield Linearization(family, matrix, coef, most, -everywhere, everywhere)
 
 
 def rows_at(matrix, rng):
@@ -93,14 +93,14 @@ def test_guarantee_counted_products(name, clip, monkeypatch):
     found = []
     plain = []
     for line in lines(FAMILIES[name], 3):
-        whole = line.whole(2.0)
+        whole = line.row_map(2.0)
         step = rng.standard_normal(DIM) * 10.0 ** rng.uniform(-2, 0)
         size = float(np.linalg.norm(step))
-        near = line.reach(2.0)
-        far = line.reach(2.0, min(size * near.matrix, 60.0))
+        near = line.row_bounds(2.0)
+        far = line.row_bounds(2.0, min(size * near.matrix, 60.0))
         for what, error in (
             (step_sums(line, clip, Stack(1.0, 0.5, NOTION), 2.0), step_error(whole, near, clip)),
-            (rest_sum(line, step, clip, 2.0, NOTION), rest_error(whole, far, size, clip)),
+            (remainder_sum(line, step, clip, 2.0, NOTION), remainder_error(whole, far, size, clip)),
         ):
             moved = worst_move(monkeypatch, what, whole, rng)
             found.append(moved / (2 * error))
@@ -133,13 +133,13 @@ def test_the_count_fits_beside_the_sums():
     """Two sums, each with its own error and that of its places, within half of the slack."""
     for units in (False, True):
         error = sum_error(private_number=True, units=units)
-        assert 2 * (error + PLACES) <= SLACK / 2
-    assert 2 * (sum_error(private_number=True) + 4 * PLACES) > SLACK / 2
-    assert carried(PLACES / 1001, 1000)
-    assert not carried(PLACES / 1001, 1001)
+        assert 2 * (error + SUMMATION_ERROR) <= SLACK / 2
+    assert 2 * (sum_error(private_number=True) + 4 * SUMMATION_ERROR) > SLACK / 2
+    assert carried(SUMMATION_ERROR / 1001, 1000)
+    assert not carried(SUMMATION_ERROR / 1001, 1001)
     # beyond the usual number the bound grows with the rows, and one row decides
-    assert carried(PLACES / DEFAULT_MAX_RECORDS, np.inf)
-    assert not carried(1.01 * PLACES / DEFAULT_MAX_RECORDS, DEFAULT_MAX_RECORDS)
+    assert carried(SUMMATION_ERROR / DEFAULT_MAX_RECORDS, np.inf)
+    assert not carried(1.01 * SUMMATION_ERROR / DEFAULT_MAX_RECORDS, DEFAULT_MAX_RECORDS)
     assert not carried(np.inf, np.inf)
     assert not carried(np.nan, 1)
 
@@ -164,11 +164,11 @@ def test_who_is_mapped_by_products():
     rng = np.random.default_rng(0)
     source = Rows.of(rng.standard_normal((3 * BLOCK, DIM)), np.ones(3 * BLOCK))
     everywhere = np.ones(DIM)
-    line = Line(LOGIT, np.eye(DIM), np.ones(DIM), 1.0, -everywhere, everywhere)
+    line = Linearization(LOGIT, np.eye(DIM), np.ones(DIM), 1.0, -everywhere, everywhere)
     clip = 0.5
     assert seen_by(step_sums(line, clip, Stack.of(NOTION), 1.0), source)
     assert not seen_by(step_sums(line, clip, Stack.of(NOTION), 1.0, robust=True), source)
-    far = Line(LOGIT, 1e7 * np.eye(DIM), np.ones(DIM), 1.0, -everywhere, everywhere)
+    far = Linearization(LOGIT, 1e7 * np.eye(DIM), np.ones(DIM), 1.0, -everywhere, everywhere)
     assert not seen_by(step_sums(far, clip, Stack.of(NOTION), 1.0), source)
     matrix = np.eye(DIM)
     what = moment_and_score(NOTION)
@@ -177,7 +177,7 @@ def test_who_is_mapped_by_products():
     assert seen_by(influence_histogram(1.0, NOTION), Mapped(source, matrix, Neighbours.REPLACE))
     # more rows than a small error can be counted for
     assert not carried(
-        step_error(line.whole(1.0), line.reach(1.0), clip / 1e3), DEFAULT_MAX_RECORDS
+        step_error(line.row_map(1.0), line.row_bounds(1.0), clip / 1e3), DEFAULT_MAX_RECORDS
     )
 
 
@@ -189,7 +189,9 @@ def test_sums_do_not_depend_on_places_by_more_than_is_counted(notion):
     rows = rng.standard_normal((3 * BLOCK + 5, d))
     order = rng.permutation(len(rows))
     everywhere = np.ones(d)
-    line = Line(LOGIT, rng.standard_normal((d, d)), np.ones(d) / 3, 1.0, -everywhere, everywhere)
+    line = Linearization(
+        LOGIT, rng.standard_normal((d, d)), np.ones(d) / 3, 1.0, -everywhere, everywhere
+    )
     what = step_sums(line, 0.1, Stack.of(notion), 1.0)
     labels = np.where(rng.random(len(rows)) < 0.5, -1.0, 1.0)
     one = Rows.of(rows, labels)
@@ -198,7 +200,7 @@ def test_sums_do_not_depend_on_places_by_more_than_is_counted(notion):
         Rows.of(rows[order], labels[order]).total(what.of_block),
         zero.total(what.of_block),
     ]
-    error = step_error(line.whole(1.0), line.reach(1.0), 0.1) * len(rows)
+    error = step_error(line.row_map(1.0), line.row_bounds(1.0), 0.1) * len(rows)
     assert carried(error / len(rows), len(rows))
     for total in totals:
         moved = np.linalg.norm(total - one.total(what.of_block))

@@ -8,7 +8,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.description.intervals import first_cuts
 from dpinfer.errors import PrivacyError
-from dpinfer.fit.frame import Frame, Winsorised, column_histograms
+from dpinfer.fit.column_scaling import ColumnScaling, Winsorised, column_histograms
 from dpinfer.mechanisms.column_sums import (
     Cuts,
     Grouping,
@@ -23,7 +23,7 @@ from dpinfer.mechanisms.column_sums import (
 )
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import BLOCK, Block, exposure_total, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import inner_edges
@@ -43,7 +43,9 @@ def line_of(family):
     rng = np.random.default_rng(3)
     low = np.full(D, -1.0)
     low[2] = -0.4  # so that a column is clipped
-    return Line(family, rng.standard_normal((D, D)), 0.3 * np.ones(D), 3.0, low, np.ones(D))
+    return Linearization(
+        family, rng.standard_normal((D, D)), 0.3 * np.ones(D), 3.0, low, np.ones(D)
+    )
 
 
 def mapped(what, notion, error):
@@ -52,7 +54,7 @@ def mapped(what, notion, error):
 
 
 def winsorised():
-    frame = Frame(np.full(D, 0.1), np.full(D, 0.7), ((3, (1, 2)),))
+    frame = ColumnScaling(np.full(D, 0.1), np.full(D, 0.7), ((3, (1, 2)),))
     change = Winsorised(Rows.of(np.zeros((1, D)), np.ones(1)), frame).change
     return lambda block: second_moment(Neighbours.REPLACE).of_block(change(block))
 
@@ -71,7 +73,7 @@ def sums_of_rows(notion):
         "outcomes": histogram(inner_edges(-1, 1), notion).of_block,
         "influences": influence_histogram(1.0, notion).of_block,
         "columns": column_histograms(np.arange(1, D), edges, 2.0, notion).of_block,
-        "rest": rest_sum(line_of(LOGIT), coef, 0.5, float(D), notion).of_block,
+        "rest": remainder_sum(line_of(LOGIT), coef, 0.5, float(D), notion).of_block,
     }
     for family in (LOGIT, IDENTITY, LOG):
         for robust in (False, True):

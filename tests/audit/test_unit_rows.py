@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.frame import column_histograms
+from dpinfer.fit.column_scaling import column_histograms
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum
+from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum
 from dpinfer.mechanisms.sums import (
     BLOCK,
     DEFAULT_MAX_RECORDS,
@@ -96,11 +96,11 @@ def sums_of(notion):
     """Every sum over rows of a fit, of least squares or logistic."""
     risk = Risk(dp.Logistic(), 5.0, 10, notion)
     everywhere = np.ones(3)
-    line = Line(LOGIT, np.eye(3) + 0.3, LINE, 1.0, -everywhere, everywhere)
+    line = Linearization(LOGIT, np.eye(3) + 0.3, LINE, 1.0, -everywhere, everywhere)
     return [
         second_moment(notion), moment_and_score(notion), histogram(inner_edges(-0.5, 0.9), notion),
         influences_at(LINE, 2.0, notion), clipped_sums(LINE, 0.3, Stack.of(notion)), risk.stacked_sum(4 * LINE),
-        risk.score_sum(LINE), risk.curvature_sum(LINE), rest_sum(line, 4 * LINE, 0.1, 1.0, notion),
+        risk.score_sum(LINE), risk.curvature_sum(LINE), remainder_sum(line, 4 * LINE, 0.1, 1.0, notion),
         column_histograms(np.array([1, 2]), np.array([inner_edges(-0.5, 0.5)] * 2), 1.0, notion),
     ]  # fmt: skip
 

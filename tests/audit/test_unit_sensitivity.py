@@ -12,7 +12,7 @@ import dpinfer as dp
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.losses import slope_and_curvature
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score, second_moment
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import count_edges, inner_edges
@@ -89,7 +89,9 @@ def at(family):
     """A released line whose rows are far out in its geometry."""
     everywhere = np.ones(DIM)
     matrix = np.array([[9.0, -4.0], [3.0, 8.0]])
-    return Line(family, matrix, LINE, 1.5 if family is LOGIT else np.inf, -everywhere, everywhere)
+    return Linearization(
+        family, matrix, LINE, 1.5 if family is LOGIT else np.inf, -everywhere, everywhere
+    )
 
 
 def sums_of(notion):
@@ -111,8 +113,8 @@ def sums_of(notion):
     line["step, logit"] = step_sums(at(LOGIT), 0.05, stack, 1.0), True, True, 0.85
     line["step, identity"] = step_sums(at(IDENTITY), 0.05, Stack.of(notion), 1.0), True, False, 0.85
     line["step, log"] = step_sums(at(LOG), 0.05, Stack.of(notion), 1.0), True, False, 0.85
-    line["rest"] = rest_sum(at(LOGIT), 3 * LINE, 1e-3, 1.0, notion), True, True, 0.9
-    line["rest, log"] = rest_sum(at(LOG), 3 * LINE, 1e-3, 1.0, notion), True, False, 0.9
+    line["rest"] = remainder_sum(at(LOGIT), 3 * LINE, 1e-3, 1.0, notion), True, True, 0.9
+    line["rest, log"] = remainder_sum(at(LOG), 3 * LINE, 1e-3, 1.0, notion), True, False, 0.9
     line["sizes of counts"] = histogram(count_edges(), notion), False, False, 0.97
     for name, loss in LOSSES.items():
         inside = Risk.penalised(loss, 0.05, 100, notion)

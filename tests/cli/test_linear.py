@@ -86,7 +86,7 @@ def test_a_dry_run_warns(folder):
         succeeds(run_here("fit", name, "--rho", "0.001", "--dry-run", "--json", cwd=folder))
     )
     assert told["warning"].startswith(
-        "4 coefficients are more than this budget carries at 4,000 records"
+        "this budget may be too small for 4 coefficients at 4,000 records"
     )
 
 

@@ -29,7 +29,7 @@ def design(d):
 def test_the_advice_is_about_public_facts():
     assert LinearSteps(design(3), dp.LinearPlan(APPROX)).advice(20_000) == ""
     told = LinearSteps(design(3), dp.LinearPlan(APPROX)).advice(400)
-    assert told.startswith("4 coefficients are more than this budget carries at 400 records")
+    assert told.startswith("this budget may be too small for 4 coefficients at 400 records")
     assert LinearSteps(design(100), dp.LinearPlan(APPROX)).advice(60_000)
     assert not LinearSteps(design(20), dp.LinearPlan(APPROX)).advice(20_000)
     assert not LinearSteps(design(100), dp.LinearPlan(dp.ZCDP(20.0))).advice(20_000)
@@ -39,7 +39,7 @@ def test_the_advice_of_logistic_regression():
     few = LogisticSteps(design(3), dp.GeometryPlan(APPROX))
     assert few.advice(20_000) == ""
     assert few.advice(1000).startswith(
-        "4 coefficients are more than this budget carries at 1,000 records"
+        "this budget may be too small for 4 coefficients at 1,000 records"
     )
     assert LogisticSteps(design(200), dp.GeometryPlan(APPROX)).advice(20_000)
     assert not LogisticSteps(design(200), dp.GeometryPlan(dp.ZCDP(20.0))).advice(20_000)
@@ -106,9 +106,9 @@ def test_a_fit_that_is_told_to_be_hopeless_prints_hardly_a_line(model, d):
     warned = []
     for rho in 10 ** np.arange(-5.0, 2.6, 0.5):
         asked.set_params(budget=dp.ZCDP(rho))
-        hopeless = bool(asked.recipe(asked.read(X, y)[0], n).hopeless(n))
-        warned.append(hopeless)
-        if hopeless and rho > 1e-3:
+        futility = bool(asked.recipe(asked.read(X, y)[0], n).futility(n))
+        warned.append(futility)
+        if futility and rho > 1e-3:
             with warnings.catch_warnings(action="ignore", category=dp.HopelessFitWarning):
                 fits = [asked.set_params(insecure_seed=seed).fit(X, y).result_ for seed in range(8)]
             assert np.mean([fit.reported.mean() for fit in fits]) < 0.1
@@ -125,7 +125,7 @@ def test_no_fit_of_the_studies_is_told_to_be_hopeless_that_prints():
     assert len(logistic) + len(squares) > 100
     for cell, steps, plan in (*logistic, *squares):
         recipe = steps(design(cell["d"] - 1), plan(budget(cell["budget"])))
-        assert cell["printed"] < 0.1 or not recipe.hopeless(cell["n"])
+        assert cell["printed"] < 0.1 or not recipe.futility(cell["n"])
 
 
 def test_the_warning_comes_before_the_booking():
@@ -160,11 +160,11 @@ def test_a_rare_outcome_is_hopeless_where_the_schema_says_so():
     not ask.
     """
     recipe = LogisticSteps(design(3), dp.GeometryPlan(APPROX))
-    assert recipe.hopeless(20_000) == recipe.hopeless(20_000, 0.02) == ""
-    assert "with an outcome that 0.05% of them have" in recipe.hopeless(20_000, 0.0005)
-    assert recipe.hopeless(20_000, 0.9995)
-    assert recipe.hopeless(20_000, 0.0)
-    assert not LinearSteps(design(3), dp.LinearPlan(APPROX)).hopeless(20_000, 0.0)
+    assert recipe.futility(20_000) == recipe.futility(20_000, 0.02) == ""
+    assert "with an outcome that 0.05% of them have" in recipe.futility(20_000, 0.0005)
+    assert recipe.futility(20_000, 0.9995)
+    assert recipe.futility(20_000, 0.0)
+    assert not LinearSteps(design(3), dp.LinearPlan(APPROX)).futility(20_000, 0.0)
     columns = {"y": dp.Schema.parse('[columns.y]\ntype = "outcome"\nlevels = ["n", "y"]\n')["y"]}
     schema = dp.Schema(columns)
     model = dp.LogisticRegression("y ~ 1", schema=schema, budget=dp.ZCDP(0.5))
@@ -180,7 +180,7 @@ def test_a_rare_outcome_is_hopeless_where_the_schema_says_so():
 
 def test_a_private_number_of_records_is_never_told_to_be_too_small():
     plan = dp.GeometryPlan(dp.ZCDP(1e-6), neighbours="add-remove")
-    assert LogisticSteps(design(3), plan).hopeless(10) == ""
+    assert LogisticSteps(design(3), plan).futility(10) == ""
 
 
 def test_the_bound_takes_no_time():
@@ -189,6 +189,6 @@ def test_the_bound_takes_no_time():
     times = []
     for _ in range(20):
         began = time.process_time()
-        recipe.hopeless(1000)
+        recipe.futility(1000)
         times.append(time.process_time() - began)
     assert min(times) < 0.005

@@ -63,7 +63,7 @@ def checked(result):
     assert all(
         word == REPORTED or word.startswith((OPENING, UNIDENTIFIED)) for word in result.status
     )
-    size = np.abs(result.joint.lines) @ result.joint.sizes
+    size = np.abs(result.joint.contrasts) @ result.joint.sizes
     slopes = told.copy()
     slopes[0] = False
     assert (np.abs(result.estimate)[slopes] <= 3 * size[slopes]).all()

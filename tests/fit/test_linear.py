@@ -11,7 +11,7 @@ from scipy import stats
 import dpinfer as dp
 from dpinfer.fit import recipe
 from dpinfer.fit.linear import LinearPlan, LinearSteps
-from dpinfer.fit.stepped import FIRST_STEP
+from dpinfer.fit.step_plan import FIRST_STEP
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.rows.source import Rows

@@ -149,36 +149,36 @@ def test_the_score_after_a_step_is_known_but_for_noise():
     steps = PoissonSteps(design, dp.PoissonPlan(dp.ZCDP(1e8)))
     source = Rows.encoded(design.rows(np.column_stack([x, np.log(e)])), y / 200, COUNT)
     known = {}
-    step_and_rest = PoissonSteps._step_and_rest
+    final_step = PoissonSteps._final_step
 
     class Watched(PoissonSteps):
-        def _first_step(self, gate, booked, source, n, place, sizes):
-            super()._first_step(gate, booked, source, n, place, sizes)
-            line = place.terrain.line.copy()
-            line[0] -= 0.3  # so that the last step is a long one
-            return line
+        def _first_step(self, gate, release, source, n, pilot, sizes):
+            super()._first_step(gate, release, source, n, pilot, sizes)
+            coef = pilot.local_model.coef.copy()
+            coef[0] -= 0.3  # so that the last step is a long one
+            return coef
 
-        def _step_and_rest(self, gate, source, n, place, clip, at):
-            found = step_and_rest(self, gate, source, n, place, clip, at)
-            known.update(place=place, clip=clip, last=found)
+        def _final_step(self, gate, source, n, pilot, clip, context):
+            found = final_step(self, gate, source, n, pilot, clip, context)
+            known.update(pilot=pilot, clip=clip, last=found)
             return found
 
     recipe.fit(Watched(design, steps.plan), source, insecure_seed=3)
-    line = known["place"].line
+    point = known["pilot"].linearization
     last = known["last"]
-    seen = source.block.rows * np.sqrt(design.norm2)
-    u = seen @ line.matrix.T
-    mean = np.exp(seen @ line.coef)
+    rows = source.block.rows * np.sqrt(design.norm2)
+    u = rows @ point.matrix.T
+    mean = np.exp(rows @ point.coef)
     weights = np.minimum(1, 1 / (mean * (u**2).sum(axis=1)))
     most = known["clip"] / (weights * np.linalg.norm(u, axis=1))
     pulled = mean + np.clip(y / 200 - mean, -most, most)
     after = (weights * (pulled - mean * np.exp(u @ last.step))) @ u
     size = np.abs(weights * mean) @ np.abs(u)
     by_hessian = last.scales.hessian * np.linalg.norm(last.step)
-    noise = np.linalg.norm([last.score_noise, last.rest_noise, by_hessian])
+    noise = np.linalg.norm([last.score_noise, last.remainder_noise, by_hessian])
     assert noise < 1e-3 * size.max()
-    assert np.abs(last.score - last.hessian @ last.step - last.rest - after).max() < 5 * noise
-    assert np.linalg.norm(last.rest) > 1e-4 * size.max()  # no idle rest
+    assert np.abs(last.score - last.hessian @ last.step - last.remainder - after).max() < 5 * noise
+    assert np.linalg.norm(last.remainder) > 1e-4 * size.max()  # no idle remainder
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 1.0])
@@ -390,7 +390,7 @@ def test_errors_are_those_of_clipped_outcomes(monkeypatch):
     regression of outcomes in the band, with its curvature.
     """
     # the same clip for the pilot step, so that the last step begins near where it ends
-    monkeypatch.setattr(TailLaw, "clip", lambda law, _: 0.5 * law.seen.point(0.2))
+    monkeypatch.setattr(TailLaw, "clip", lambda law, _: 0.5 * law.tail.point(0.2))
     chosen = staticmethod(lambda law, *_: Clip(law.clip(0.0)))
     monkeypatch.setattr(PoissonSteps, "_chosen_clip", chosen)
     rng = np.random.default_rng(4)
@@ -765,7 +765,7 @@ def test_a_hopeless_budget_is_told_before_anything_is_booked():
             model(dp.ZCDP(1e-4), exposure=None).fit(table(200)[0], y)
         told.append([str(one.message) for one in found])
     assert told[0] == told[1]
-    assert "hardly a line can be printed" in told[0][0]
+    assert "hardly a coefficient can be reported" in told[0][0]
 
 
 # --- bad input

@@ -6,7 +6,7 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld.pld_privacy_accountant import PLDAccountant
 
 import dpinfer as dp
-from dpinfer.fit.stepped import ESTIMATE, FIRST, SCALES
+from dpinfer.fit.step_plan import ESTIMATE, FIRST, SCALES
 from dpinfer.privacy import accountant
 from dpinfer.schema.design import Design
 
@@ -102,8 +102,8 @@ def test_the_noise_of_a_stack_is_that_of_its_bound():
     assert scales.gradient == pytest.approx(
         plan.stack.bound / np.sqrt(2 * rho), rel=2e-3
     )  # and what rounding takes
-    assert scales.hessian == pytest.approx(scales.gradient / np.sqrt(plan.stack.curvature))
-    assert scales.score_cov == pytest.approx(scales.gradient / np.sqrt(plan.stack.score))
+    assert scales.hessian == pytest.approx(scales.gradient / np.sqrt(plan.stack.hessian))
+    assert scales.score_cov == pytest.approx(scales.gradient / np.sqrt(plan.stack.score_cov))
     first = plan.releases().of(FIRST)[0].share.rho
     assert plan.scales(stage=FIRST).gradient == pytest.approx(
         plan.stack.bound / np.sqrt(2 * first), rel=2e-3

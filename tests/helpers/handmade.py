@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from dpinfer.inference.moments import LOGISTIC_RADIUS, Columns, Moments, Scales
-from dpinfer.inference.posterior import Fitted, Step
+from dpinfer.inference.posterior import ReleasedFit, Step
 from dpinfer.numerics.links import IDENTITY, LOGIT
 
 QUIET = 1e-7
@@ -74,19 +74,19 @@ class Records:
         z = self.x @ step
         left = self.mean(eta + z) - self.mean(eta) - self.slope(eta) * z
         last = Step(
-            line=np.linalg.solve(A.T, coef),
+            coef_u=np.linalg.solve(A.T, coef),
             step=np.linalg.solve(A.T, step),
             score=u.T @ residual,
-            rest=u.T @ left,
+            remainder=u.T @ left,
             hessian=(u * self.slope(eta)[:, None]).T @ u,
             score_cov=(u * (residual**2)[:, None]).T @ u,
             score_noise=noise,
-            rest_noise=noise,
+            remainder_noise=noise,
             scales=scales(noise),
             family=LOGIT if self.logit else IDENTITY,
         )
         centre = np.append(1.0, self.x[:, 1:].mean(axis=0))
-        return Fitted.of(last, A, self.moments(noise), self.columns, centre)
+        return ReleasedFit.of(last, A, self.moments(noise), self.columns, centre)
 
     def ordinary(self):
         """The ordinary coefficients and their HC0 covariance, by Newton's method."""

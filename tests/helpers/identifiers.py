@@ -25,6 +25,7 @@ TERMS = (
     "booked_state",
     "command_line",
     "least_squares",
+    "line_search",
     "line_number",
     "line_numbers",
     "lost_state",

@@ -83,25 +83,25 @@ def joint():
     nothing = np.zeros(d)
     return Joint(
         estimate=np.array([-0.5, 0.3, 0.25, 0.15, 0.4, 0.9, 0.02]),
-        line=nothing,
+        prior_mean=nothing,
         covariance=1.25 * sampling,
         sampling=sampling,
         sizes=np.ones(d),
-        prior=prior,
+        prior_sd=prior,
         basis=np.eye(d),
-        curvature=curvature(),
-        doubt=np.full((d, d), 0.5),
+        hessian=curvature(),
+        hessian_sd=np.full((d, d), 0.5),
         own=nothing,
-        bent=np.full(d, 0.001),
-        allowed=nothing,
+        curvature_correction=np.full(d, 0.001),
+        bias_bound=nothing,
         few=0.05 * level + np.array([0, 0, 0, 0, 0, 0.95, 0]),
         toward=level,
         reference_few=0.05 * level,
         reference_toward=-level,
         group=level - 1,
-        tail=np.array([0.0, 0, 0, 0, 0, 0, 1]),
+        withheld=np.array([0.0, 0, 0, 0, 0, 0, 1]),
         centre=nothing,
-        lines=np.eye(d),
+        contrasts=np.eye(d),
     )
 
 
@@ -133,23 +133,25 @@ def kept(law, places):
     d = len(places)
     parts = (
         "estimate",
-        "line",
+        "prior_mean",
         "sizes",
-        "prior",
+        "prior_sd",
         "own",
-        "bent",
-        "allowed",
+        "curvature_correction",
+        "bias_bound",
         "few",
         "toward",
         "reference_few",
         "reference_toward",
     )
-    some = {name: getattr(law, name)[places] for name in (*parts, "group", "tail", "centre")}
+    some = {name: getattr(law, name)[places] for name in (*parts, "group", "withheld", "centre")}
     square = {
         name: getattr(law, name)[np.ix_(places, places)]
-        for name in ("covariance", "sampling", "curvature")
+        for name in ("covariance", "sampling", "hessian")
     }
-    return Joint(**some, **square, basis=np.eye(d), lines=np.eye(d), doubt=law.doubt[:d, :d])
+    return Joint(
+        **some, **square, basis=np.eye(d), contrasts=np.eye(d), hessian_sd=law.hessian_sd[:d, :d]
+    )
 
 
 def recipe(*, squares=False, target="asked"):

@@ -12,7 +12,7 @@ from dpinfer.fit.recipe import Subject, fit
 from dpinfer.mechanisms.histograms import influence_histogram
 from dpinfer.mechanisms.losses import Loss
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.step_sums import Line, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, step_sums
 from dpinfer.numerics.links import IDENTITY
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.gate import Gate
@@ -125,7 +125,7 @@ def directions_uniform(vectors) -> bool:
 def identity_line(coef):
     """A released line of least squares, for rows as they are."""
     everywhere = np.ones(len(coef))
-    return Line(
+    return Linearization(
         IDENTITY, np.eye(len(coef)), np.asarray(coef, dtype=float), np.inf, -everywhere, everywhere
     )
 

@@ -10,13 +10,13 @@ from scipy import stats
 from scipy.special import expit
 
 from dpinfer.inference.hessian import (
-    Curvature,
-    Guess,
+    HessianPosterior,
+    HessianPrior,
     _likelihood,
-    bend,
-    curvature,
-    guess,
-    seen,
+    hessian_change,
+    hessian_posterior,
+    hessian_prior,
+    released_moments,
     within,
     within_factors,
 )
@@ -41,7 +41,7 @@ def handmade_guess(rng, size=60.0, d=D):
     S = size * root @ root.T / (4 * d)
     nothing = np.zeros(d)
     free = np.zeros(d, dtype=bool)
-    return Guess(nothing, S, nothing, nothing, np.full(d, 0.25), free)
+    return HessianPrior(nothing, S, nothing, nothing, np.full(d, 0.25), free)
 
 
 def quiet_moments(d=D):
@@ -49,7 +49,9 @@ def quiet_moments(d=D):
 
 
 def known(released, noise, S, d=D):
-    return curvature(released, noise, S, np.eye(d), quiet_moments(d), columns_of([False] * (d - 1)))
+    return hessian_posterior(
+        released, noise, S, np.eye(d), quiet_moments(d), columns_of([False] * (d - 1))
+    )
 
 
 def whole(found):
@@ -63,7 +65,7 @@ def test_without_noise_the_release_is_believed():
     H = handmade_guess(rng).matrix
     found = known(H, 1e-6, S)
     assert whole(found) == pytest.approx(H, abs=1e-6)
-    assert found.left.max() < 2e-6
+    assert found.entry_sd.max() < 2e-6
 
 
 def test_with_endless_noise_the_guess_is_believed():
@@ -72,7 +74,7 @@ def test_with_endless_noise_the_guess_is_believed():
     S = handmade_guess(rng)
     found = known(S.matrix + symmetric(1e6, D, rng), 1e6, S)
     assert whole(found) == pytest.approx(S.matrix, abs=0.1 * np.diag(S.matrix).max())
-    assert (found.left < 0.7 * np.diag(S.matrix).max()).all()
+    assert (found.entry_sd < 0.7 * np.diag(S.matrix).max()).all()
 
 
 def test_in_between_it_is_between():
@@ -83,7 +85,7 @@ def test_in_between_it_is_between():
         found = known(H, noise, S)
         part = np.linalg.norm(whole(found) - S.matrix) / np.linalg.norm(H - S.matrix)
         assert 0 < part < 1
-    assert (found.left <= noise).all()
+    assert (found.entry_sd <= noise).all()
 
 
 def errors(part, noise, rng):
@@ -95,7 +97,7 @@ def errors(part, noise, rng):
     H = S.matrix + root @ symmetric(1.0, D, rng) @ root.T
     found = known(H + symmetric(noise, D, rng), noise, S)
     off = found.basis.T @ H @ found.basis - found.matrix
-    return (off / found.left)[np.triu_indices(D)]
+    return (off / found.entry_sd)[np.triu_indices(D)]
 
 
 @pytest.mark.parametrize("part", [0.02, 0.05, 0.15])
@@ -140,7 +142,7 @@ def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
     """Entries of a symmetric matrix with independent errors, against draws."""
     rng = np.random.default_rng(4)
     left = np.abs(symmetric(1.0, 4, rng)) + 0.2
-    law = Curvature(np.eye(4), np.eye(4), left, np.zeros(4))
+    law = HessianPosterior(np.eye(4), np.eye(4), left, np.zeros(4))
     delta = np.array([1.0, -2.0, 0.5, 3.0])
     upper = np.triu(rng.standard_normal((40_000, 4, 4)))
     errors = (upper + np.triu(upper, 1).mT) * left
@@ -150,10 +152,14 @@ def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
 
 def exact_seen(data, noise=QUIET, counted=None):
     fit = data.fit(np.zeros(data.x.shape[1]))
-    H = seen(fit.last.hessian, np.linalg.inv(data.matrix).T, data.columns, noise, counted)
+    H = released_moments(
+        fit.last.hessian, np.linalg.inv(data.matrix).T, data.columns, noise, counted
+    )
     return (
         H,
-        seen(fit.moments.released, fit.moments.back.T, data.columns, noise, fit.moments.n),
+        released_moments(
+            fit.moments.released, fit.moments.back.T, data.columns, noise, fit.moments.n
+        ),
         fit,
     )
 
@@ -180,15 +186,15 @@ def test_the_deviations_of_what_is_seen_are_those_of_draws():
     rng = np.random.default_rng(5)
     noise = 2.0
     drawn = [
-        seen(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
+        released_moments(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
         for _ in range(1500)
     ]
     first = np.array([one.first for one in drawn])
     total = np.array([one.mean * one.first for one in drawn])
-    assert first.std() == pytest.approx(drawn[0].loose, rel=0.1)
-    assert total.std(axis=0)[1:] == pytest.approx(drawn[0].unsure[1:], rel=0.1)
+    assert first.std() == pytest.approx(drawn[0].first_sd, rel=0.1)
+    assert total.std(axis=0)[1:] == pytest.approx(drawn[0].sum_sd[1:], rel=0.1)
     entries = np.array([one.raw[1, 2] for one in drawn])
-    assert entries.std() == pytest.approx(drawn[0].noise[1, 2], rel=0.15)
+    assert entries.std() == pytest.approx(drawn[0].entry_sd[1, 2], rel=0.15)
 
 
 def test_records_that_count_fully_add_up_to_their_number():
@@ -197,12 +203,12 @@ def test_records_that_count_fully_add_up_to_their_number():
     n = float(len(data.x))
     fit = data.fit(np.zeros(5))
     back = np.linalg.inv(data.matrix).T
-    noisy = seen(
+    noisy = released_moments(
         fit.last.hessian + 500 * np.outer(back[:, 0], back[:, 0]), back, data.columns, 1e4, n
     )
     assert noisy.first == pytest.approx(0.985 * n, rel=0.01)
-    assert noisy.loose <= 0.015 * n
-    assert seen(fit.last.hessian, back, data.columns, 1e-6, n).first == pytest.approx(n)
+    assert noisy.first_sd <= 0.015 * n
+    assert released_moments(fit.last.hessian, back, data.columns, 1e-6, n).first == pytest.approx(n)
 
 
 def test_levels_of_a_factor_leave_some_for_their_reference():
@@ -223,8 +229,8 @@ def test_levels_exclude_each_other(logit, noise):
     fit = data.fit(np.zeros(5), noise=noise)
     rng = np.random.default_rng(6)
     back = np.linalg.inv(data.matrix).T
-    H = seen(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
-    M = seen(
+    H = released_moments(fit.last.hessian + symmetric(noise, 5, rng), back, data.columns, noise)
+    M = released_moments(
         fit.moments.released + symmetric(noise, 5, rng),
         fit.moments.back.T,
         data.columns,
@@ -233,7 +239,7 @@ def test_levels_exclude_each_other(logit, noise):
     )
     family = LOGIT if logit else IDENTITY
     free = np.zeros(5, dtype=bool)
-    S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
+    S = hessian_prior(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
     assert S.matrix[3, 4] == pytest.approx(-H.first * S.mean[3] * S.mean[4], rel=1e-6)
     assert S.matrix[3, 3] == pytest.approx(H.first * S.mean[3] * (1 - S.mean[3]), rel=1e-6)
     assert S.matrix[0, 1:] == pytest.approx(0, abs=1e-9 * H.first)
@@ -247,7 +253,7 @@ def test_the_guess_of_clean_releases_is_the_curvature():
         H, M, fit = exact_seen(data)
         family = LOGIT if logit else IDENTITY
         free = np.zeros(5, dtype=bool)
-        S = guess(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
+        S = hessian_prior(H, M, fit.moments.matrix, data.columns, np.zeros(5), family, free)
         covariance = np.cov(data.x.T, bias=True) * weight * len(data.x)
         covariance[0, 0] = weight * len(data.x)
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])
@@ -258,12 +264,12 @@ def test_a_rare_level_is_believed_to_be_unrelated():
     data = mixed()
     _, M, fit = exact_seen(data)
     rng = np.random.default_rng(7)
-    loud = replace(M, noise=np.full((5, 5), 0.5) * np.sqrt(np.outer(M.variance, M.variance)))
+    loud = replace(M, entry_sd=np.full((5, 5), 0.5) * np.sqrt(np.outer(M.variance, M.variance)))
     H = exact_seen(data)[0]
-    rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), unsure=H.unsure + 1e-9)
+    rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), sum_sd=H.sum_sd + 1e-9)
     noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
     usual, scarce = (
-        guess(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))
+        hessian_prior(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))
         for one in (H, rare)
     )
 
@@ -289,7 +295,7 @@ def test_a_bend_is_the_change_of_the_curvature_of_gaussian_rows():
     line, step = np.array([-0.6, 1.5, -1.0]), np.array([0.3, 0.6, 0.4])
     H = exact(line)
     change = exact(line + step) - H
-    assert bend(x.T @ x, H[0, 0], line, step, LOGIT) == pytest.approx(
+    assert hessian_change(x.T @ x, H[0, 0], line, step, LOGIT) == pytest.approx(
         change, abs=0.04 * np.abs(change).max()
     )
 
@@ -309,18 +315,20 @@ def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():
     data = mixed()
     coef = np.array([-0.3, 1.0, -1.5, 0.5, -0.7])
     fit = data.fit(coef)
-    H = seen(fit.last.hessian, fit.back @ to_centre(fit.centre), data.columns, QUIET)
-    M = seen(fit.moments.released, fit.moments.back.T, data.columns, QUIET, fit.moments.n)
-    S = guess(
+    H = released_moments(fit.last.hessian, fit.back @ to_centre(fit.centre), data.columns, QUIET)
+    M = released_moments(
+        fit.moments.released, fit.moments.back.T, data.columns, QUIET, fit.moments.n
+    )
+    S = hessian_prior(
         H,
         M,
         fit.moments.matrix,
         data.columns,
-        np.linalg.solve(fit.back, fit.last.line),
+        np.linalg.solve(fit.back, fit.last.coef_u),
         fit.last.family,
         np.zeros(len(data.columns), dtype=bool),
     )
-    found = curvature(
+    found = hessian_posterior(
         fit.last.hessian,
         QUIET,
         S,

@@ -16,8 +16,8 @@ from dpinfer.inference.joint import (
     TOGETHER,
     WEAK,
     Joint,
-    allowed_for,
     doubled,
+    event_allowance,
 )
 
 D = 5
@@ -31,25 +31,25 @@ def joint(**changes):
     inverse = np.linalg.inv(H)
     plain = Joint(
         estimate=np.array([-0.5, 1.0, 0.5, 0.3, -0.2]),
-        line=np.array([-0.4, 0.8, 0.5, 0.2, -0.3]),
+        prior_mean=np.array([-0.4, 0.8, 0.5, 0.2, -0.3]),
         covariance=1.5 * inverse,
         sampling=inverse,
         sizes=np.full(D, 2.5),
-        prior=np.array([250.0, 2.5, 2.5, 2.5, 2.5]),
+        prior_sd=np.array([250.0, 2.5, 2.5, 2.5, 2.5]),
         basis=EYE,
-        curvature=H,
-        doubt=np.full((D, D), 2.0),
+        hessian=H,
+        hessian_sd=np.full((D, D), 2.0),
         own=nothing,
-        bent=nothing,
-        allowed=nothing,
+        curvature_correction=nothing,
+        bias_bound=nothing,
         few=nothing,
         toward=nothing,
         reference_few=nothing,
         reference_toward=nothing,
         group=np.array([-1.0, -1.0, -1.0, 2.0, 2.0]),
-        tail=nothing,
+        withheld=nothing,
         centre=nothing,
-        lines=EYE,
+        contrasts=EYE,
     )
     return replace(plain, **changes)
 
@@ -72,12 +72,12 @@ def random_law(seed):
     covariance = np.linalg.inv(basis.T @ H @ basis)
     own = np.abs(rng.standard_normal(D))
     return joint(
-        curvature=H,
+        hessian=H,
         basis=basis,
         covariance=2 * covariance,
         sampling=covariance,
         own=own,
-        bent=0.01 * own,
+        curvature_correction=0.01 * own,
         few=np.array([0, 0, 0, 0.2, 0.1]),
         toward=np.array([0.0, 0, 0, 1, -1]),
         reference_few=np.array([0, 0, 0, 0.3, 0.3]),
@@ -95,7 +95,7 @@ def test_without_a_prior_contrasts_of_lines_are_lines_of_contrasts(seed):
     """Own sizes are all that tells a combination from its lines; where they say nothing, the law is
     linear.
     """
-    law = replace(random_law(seed), prior=np.full(D, 1e6))
+    law = replace(random_law(seed), prior_sd=np.full(D, 1e6))
     single, together = law.about(EYE, 100, 1), law.about(QUESTIONS, 100, 1)
     assert together.estimate == pytest.approx(QUESTIONS @ single.estimate)
     assert together.law.covariance() == pytest.approx(
@@ -148,7 +148,7 @@ def test_all_is_known_where_all_is_well():
 
 
 def test_tail():
-    law = joint(tail=at(1, 1.0))
+    law = joint(withheld=at(1, 1.0))
     assert why(law) == (KNOWN, TAIL, KNOWN, KNOWN, KNOWN)
     assert why(law, [0, 1.0, -1.0, 0, 0]) == (TAIL,)  # in a combination as well
 
@@ -184,9 +184,9 @@ def test_weak_by_its_error():
 
 
 def twins(correlation):
-    H = joint().curvature.copy()
+    H = joint().hessian.copy()
     H[1, 2] = H[2, 1] = correlation * np.sqrt(H[1, 1] * H[2, 2])
-    return joint(curvature=H, covariance=1.5 * np.linalg.inv(H), sampling=np.linalg.inv(H))
+    return joint(hessian=H, covariance=1.5 * np.linalg.inv(H), sampling=np.linalg.inv(H))
 
 
 def test_together():
@@ -203,10 +203,10 @@ def test_together():
 
 def test_the_signal_is_information_over_its_noise():
     """Against draws of the curvature, in a basis that is not that of the coefficients."""
-    law = replace(random_law(4), own=np.zeros(D), doubt=np.full((D, D), 0.3))
+    law = replace(random_law(4), own=np.zeros(D), hessian_sd=np.full((D, D), 0.3))
     rng = np.random.default_rng(5)
     upper = np.triu(rng.standard_normal((4000, D, D))) * 0.3
-    drawn = law.curvature + upper + np.triu(upper, 1).mT
+    drawn = law.hessian + upper + np.triu(upper, 1).mT
     inverse = np.linalg.inv(law.basis.T @ drawn @ law.basis)
     information = 1 / np.einsum("qi,sij,qj->sq", QUESTIONS, inverse, QUESTIONS)
     assert law.signal(QUESTIONS) == pytest.approx(
@@ -223,12 +223,12 @@ def test_other_units_ask_the_same_questions(seed):
     units = np.diag([3.0, 0.1, 20.0, 3.0, 3.0])
     first, other = (
         law.about(QUESTIONS @ units, 100, 1),
-        replace(law, lines=units).about(QUESTIONS, 100, 1),
+        replace(law, contrasts=units).about(QUESTIONS, 100, 1),
     )
     assert other.estimate == pytest.approx(first.estimate)
     assert other.law.covariance() == pytest.approx(first.law.covariance())
     assert other.why == first.why
-    single, scaled = law.about(EYE, 100, 1), replace(law, lines=units).about(EYE, 100, 1)
+    single, scaled = law.about(EYE, 100, 1), replace(law, contrasts=units).about(EYE, 100, 1)
     assert scaled.why == single.why
     assert scaled.estimate == pytest.approx(units @ single.estimate)
     assert scaled.law.above == pytest.approx(units @ single.law.above)
@@ -255,7 +255,7 @@ def test_the_own_doubt_of_a_column_is_that_of_its_direction():
     less than of one.
     """
     H = np.diag([400.0, 200.0, 200.0, 100.0, 80.0])
-    law = joint(curvature=H, own=np.array([0, 20.0, 20.0, 0, 0]), doubt=np.full((D, D), 1e-6))
+    law = joint(hessian=H, own=np.array([0, 20.0, 20.0, 0, 0]), hessian_sd=np.full((D, D), 1e-6))
     one, both = law.signal(np.array([[0, 1.0, 0, 0, 0], [0, 1.0, -1.0, 0, 0]]))
     assert one == pytest.approx(200 / 20)
     assert both == pytest.approx(100 / (20 * np.sqrt(2) / 4))
@@ -276,7 +276,7 @@ def ends(law, vector):
 
 def test_allowances_are_on_the_side_to_which_fewer_events_would_move():
     few = joint(few=at(3, 0.3), toward=at(3, 1.0))
-    size = float(allowed_for(np.array([0.3]))[0])
+    size = float(event_allowance(np.array([0.3]))[0])
     assert size == pytest.approx(-np.log(0.4) - 0.6)
     assert ends(few, EYE[3]) == pytest.approx((0.0, size))
     assert ends(few, -EYE[3]) == pytest.approx((size, 0.0))
@@ -292,7 +292,7 @@ def test_allowances_for_the_reference_are_the_other_way_round():
     few = np.array([0, 0, 0, 0.3, 0.3])
     toward = np.array([0.0, 0, 0, -1, -1])
     law = joint(reference_few=few, reference_toward=toward)
-    size = float(allowed_for(np.array([0.3]))[0])
+    size = float(event_allowance(np.array([0.3]))[0])
     assert ends(law, EYE[3]) == pytest.approx((0.0, size))
     assert ends(law, EYE[4]) == pytest.approx((0.0, size))
     assert ends(law, EYE[3] - EYE[4]) == (0.0, 0.0)
@@ -301,20 +301,20 @@ def test_allowances_for_the_reference_are_the_other_way_round():
 
 def test_longer_tails_of_an_earlier_version_are_allowed_for_on_their_side():
     """A saved result may have this allowance: intervals of its contrasts keep it."""
-    law = joint(longer=at(3, 0.3))
+    law = joint(tail_allowance=at(3, 0.3))
     assert ends(law, EYE[3]) == pytest.approx((0.0, 0.3))
     assert ends(law, -EYE[3]) == pytest.approx((0.3, 0.0))
-    assert ends(replace(law, longer=at(3, -0.3)), 2 * EYE[3]) == pytest.approx((0.6, 0.0))
+    assert ends(replace(law, tail_allowance=at(3, -0.3)), 2 * EYE[3]) == pytest.approx((0.6, 0.0))
     assert ends(law, EYE[4]) == (0.0, 0.0)
 
 
 def test_bends_are_allowed_for_at_both_ends():
-    law = joint(bent=np.array([0, 0.1, 0.2, 0, 0]))
+    law = joint(curvature_correction=np.array([0, 0.1, 0.2, 0, 0]))
     assert ends(law, EYE[1] - EYE[2]) == pytest.approx((0.3, 0.3))
 
 
 def test_an_allowance_grows_with_the_doubt_and_stays_finite():
-    found = allowed_for(np.array([0.0, 0.1, 0.2, 0.4, NO_EVENTS]))
+    found = event_allowance(np.array([0.0, 0.1, 0.2, 0.4, NO_EVENTS]))
     assert found[0] == 0
     assert (np.diff(found) > 0).all()
     assert np.isfinite(found).all()

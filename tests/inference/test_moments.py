@@ -13,7 +13,7 @@ from dpinfer.inference.moments import (
     box_reach,
     centre_of,
     clean,
-    deviations,
+    column_sds,
     farthest,
     of_columns,
     preconditioner,
@@ -89,9 +89,9 @@ def test_the_pseudo_variance_is_the_reach_over_the_radius():
 
 
 def test_the_radius_stays_in_its_limits():
-    radius = Radius(factor=1.0, least=2.0, most=16.0, few=20.0)
+    radius = Radius(factor=1.0, lower=2.0, upper=16.0, few=20.0)
     assert radius.of(20, 1.0, 10.0) == 2
-    assert radius.of(20, 1.0, 10.0, least=3.0) == 3
+    assert radius.of(20, 1.0, 10.0, lower=3.0) == 3
     assert radius.of(4, 1.0, 10.0) == 5  # 20/d
     between = radius.of(10, 30_000, 25.0)
     assert 2 < between < 16
@@ -103,7 +103,7 @@ def test_a_well_known_curvature_lets_in_more_and_is_known_better_still():
     """Beyond the most that is usual κ grows as the root of n over the noise, up to eight sds: more is
     let in, and the noise of the curvature, times κ, still falls.
     """
-    radius = Radius(factor=1.0, least=2.0, most=16.0, few=20.0)
+    radius = Radius(factor=1.0, lower=2.0, upper=16.0, few=20.0)
     for d, usual in ((4, 16.0), (1, 20.0)):  # 20/d is more than the most
         known = [n / (4 * d * 10.0 * np.sqrt(2 * d)) for n in (1e4, 1.05e4, 1e10)]
         found = [radius.of(d, n, 10.0) for n in (1e4, 1.05e4, 1e10)]
@@ -131,7 +131,7 @@ def test_a_better_known_curvature_gives_a_larger_radius(radius):
     assert scales.kappa(12, 30_000) == found[1]
 
 
-def framed(far=(1.0, 1.0, 6.0, 1.0, 1.0)):
+def release_scaling(far=(1.0, 1.0, 6.0, 1.0, 1.0)):
     """Columns of which the third may be beyond its released range, by public bounds."""
     return Columns(COLUMNS.dummy, COLUMNS.group, far=np.array(far))
 
@@ -143,7 +143,7 @@ def test_the_farthest_record_is_at_an_end_of_the_box_or_of_the_public_bounds():
     box = [0, 1 + mean[1], 1 - mean[2], 1 - mean[3], 1 - mean[4]]
     assert box_reach(M, COLUMNS) == pytest.approx(box)
     assert farthest(M, COLUMNS) == pytest.approx(box)
-    found = farthest(M, framed())
+    found = farthest(M, release_scaling())
     assert found[[0, 3, 4]] == pytest.approx(np.array(box)[[0, 3, 4]])
     assert found[2] == pytest.approx(6.0 + abs(mean[2]))
     for end in (-6.0, 6.0):
@@ -157,7 +157,8 @@ def test_a_reach_scales_its_column_down_and_keeps_the_rows():
     kappa = 4.0
     far = np.array([1.0, 0.2, -6.0, 0.0, 0.0])
     long, short = (
-        preconditioner(M, framed(), len(x), kappa, r) for r in (farthest(M, framed()), None)
+        preconditioner(M, release_scaling(), len(x), kappa, r)
+        for r in (farthest(M, release_scaling()), None)
     )
     assert np.linalg.norm(long @ far) < 1.1
     assert np.linalg.norm(short @ far) > 3
@@ -197,7 +198,7 @@ def test_raised():
 def test_deviations_and_centres():
     moments = np.array([[1.0, -0.97, 0.4], [-0.97, 0.97**2 + 9e-4, -0.3], [0.4, -0.3, 1.0]]) * 1000
     columns = Columns(np.array([False, False, False]), np.array([-1, 0, 1]))
-    assert deviations(moments) == pytest.approx([1.0, 0.03, np.sqrt(1 - 0.16)])
+    assert column_sds(moments) == pytest.approx([1.0, 0.03, np.sqrt(1 - 0.16)])
     assert centre_of(moments * np.array([1.0, 1.2, 1.0]), columns).tolist() == [1.0, -1.0, 0.4]
 
 

@@ -11,12 +11,12 @@ from scipy.special import expit
 from dpinfer.inference.moments import Columns, preconditioner
 from dpinfer.inference.newton import (
     _LONGEST,
-    Terrain,
-    Usual,
-    count_line,
-    first_line,
-    information,
+    LocalModel,
+    MeanInformation,
+    expected_hessian,
+    logistic_pilot,
     normal_nodes,
+    poisson_pilot,
 )
 from dpinfer.inference.tails import CountSizes
 from dpinfer.numerics.links import LOG
@@ -52,7 +52,7 @@ def test_the_information_is_that_of_gaussian_rows(coef):
     """Stein's identity is exact: what is left is sampling, 1 in 450 of the total."""
     x, _ = gaussian(np.array(coef))
     exact = curvature(x, coef)
-    found = information(x.T @ x, np.array(coef))
+    found = expected_hessian(x.T @ x, np.array(coef))
     size = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
     assert np.abs(found - exact).max() < 0.02 * size.max()
     assert (np.abs(found - exact) < 0.04 * size).all()
@@ -64,7 +64,7 @@ def test_a_first_line_without_noise_is_near_the_truth(coef):
     Gaussian.
     """
     x, y = gaussian(np.array(coef))
-    line = first_line(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, np.zeros((3, 3)))
+    line = logistic_pilot(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, np.zeros((3, 3)))
     assert line == pytest.approx(coef, abs=0.06 + 0.03 * np.abs(coef).max())
 
 
@@ -73,7 +73,7 @@ def test_a_first_line_with_noise_is_short():
     outcomes.
     """
     x, y = gaussian(np.array([-0.7, 2.0, -1.0]))
-    line = first_line(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, 1e7 * np.eye(3))
+    line = logistic_pilot(x.T @ x, x.T @ (y - 0.5), float(N), COLUMNS, 1e7 * np.eye(3))
     assert np.abs(line[1:]).max() < 0.05
     assert expit(line[0]) == pytest.approx(y.mean(), abs=0.01)
 
@@ -83,10 +83,10 @@ def test_a_first_line_has_a_largest_spread():
     x, _ = gaussian(np.zeros(3))
     y = (x[:, 1] > 0.2).astype(float)
     M = x.T @ x
-    line = first_line(M, x.T @ (y - 0.5), float(N), COLUMNS, np.zeros((3, 3)))
+    line = logistic_pilot(M, x.T @ (y - 0.5), float(N), COLUMNS, np.zeros((3, 3)))
     assert np.isfinite(line).all()
     assert (x @ line).std() < 4.05
-    one_class = first_line(M, x.T @ np.full(N, 0.5), float(N), COLUMNS, np.zeros((3, 3)))
+    one_class = logistic_pilot(M, x.T @ np.full(N, 0.5), float(N), COLUMNS, np.zeros((3, 3)))
     assert np.isfinite(one_class).all()
 
 
@@ -95,21 +95,21 @@ def test_usual_records_are_those_of_gaussian_rows():
     x, _ = gaussian(coef)
     p = expit(x @ coef)
     h = p * (1 - p)
-    usual = Usual.at(x.T @ x, coef)
-    assert usual.information == pytest.approx(h.mean(), rel=0.01)
-    assert usual.farthest2 == pytest.approx(
+    usual = MeanInformation.at(x.T @ x, coef)
+    assert usual.mean_slope == pytest.approx(h.mean(), rel=0.01)
+    assert usual.max_residual2 == pytest.approx(
         (h * np.maximum(p, 1 - p) ** 2).mean() / h.mean(), rel=0.01
     )
 
 
-def terrain(coef, line):
-    """A terrain with its exact releases in u; Gaussian rows."""
+def local_model(coef, line):
+    """A local_model with its exact releases in u; Gaussian rows."""
     x, y = gaussian(np.array(coef))
     M = x.T @ x
     A = preconditioner(M, COLUMNS, float(N), 10.0)
     H = A @ curvature(x, line) @ A.T
     g = A @ x.T @ (y - expit(x @ line))
-    return Terrain(M, np.array(line), A), H, g, x
+    return LocalModel(M, np.array(line), A), H, g, x
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0])
@@ -119,7 +119,7 @@ def test_a_best_step_without_noise_is_the_way(power):
     """
     coef = np.array([-0.5, 1.5, -1.0])
     start = np.array([-0.3, 0.9, -0.4])
-    place, H, g, _ = terrain(coef, start)
+    place, H, g, _ = local_model(coef, start)
     step = place.matrix.T @ place.best_step(H, g, 0.0, power)
     assert start + step == pytest.approx(coef, abs=0.05)
 
@@ -129,7 +129,7 @@ def test_a_best_step_solves_a_small_score_exactly():
     little with many.
     """
     coef = np.array([-0.5, 1.5, -1.0])
-    place, H, _, _ = terrain(coef, coef)
+    place, H, _, _ = local_model(coef, coef)
     many = 1e6 * H
     way = np.linalg.solve(place.matrix.T, [0.0, 0.001, -0.001])
     step = place.best_step(many, many @ way, 0.0, 1.0)
@@ -138,7 +138,7 @@ def test_a_best_step_solves_a_small_score_exactly():
 
 def test_a_best_step_is_bounded_and_noise_is_no_signal():
     coef = np.array([-0.5, 6.0, -5.0])
-    place, H, g, _ = terrain(coef, np.zeros(3))
+    place, H, g, _ = local_model(coef, np.zeros(3))
     for factor in (
         1.0,
         100.0,
@@ -155,18 +155,20 @@ def test_a_best_step_is_bounded_and_noise_is_no_signal():
 def test_the_curvature_after_a_step_is_the_one_there():
     """Also where H is not that of Gaussian rows: it is changed as theirs is."""
     coef = np.array([-0.5, 1.5, -1.0])
-    place, H, _, x = terrain(coef, coef)
+    place, H, _, x = local_model(coef, coef)
     way = np.array([0.4, 0.8, 0.3])
     step = np.linalg.solve(place.matrix.T, way)
     there = place.matrix @ curvature(x, coef + way) @ place.matrix.T
-    assert place.after(H, step) == pytest.approx(there, rel=0.05, abs=0.02 * np.abs(there).max())
-    assert place.after(H, np.zeros(3)) == pytest.approx(H)
-    assert place.after(3 * H, step) == pytest.approx(3 * place.after(H, step))
+    assert place.hessian_after(H, step) == pytest.approx(
+        there, rel=0.05, abs=0.02 * np.abs(there).max()
+    )
+    assert place.hessian_after(H, np.zeros(3)) == pytest.approx(H)
+    assert place.hessian_after(3 * H, step) == pytest.approx(3 * place.hessian_after(H, step))
 
 
 def test_the_length_of_a_step_is_the_weighted_deviation_of_the_predictor():
     coef = np.array([-0.5, 1.5, -1.0])
-    place, H, _, x = terrain(coef, coef)
+    place, H, _, x = local_model(coef, coef)
     way = np.array([0.1, 0.5, -0.2])
     p = expit(x @ coef)
     h = p * (1 - p)
@@ -177,14 +179,14 @@ def test_the_length_of_a_step_is_the_weighted_deviation_of_the_predictor():
 def test_the_clip_of_a_rest_is_the_smaller_of_two_bounds():
     """(e^Z - 1 - Z)/Z half of ‖a‖, or B Z²/(6 sqrt 3), at three root mean squares Z."""
     coef = np.array([-0.5, 1.5, -1.0])
-    place, H, _, _ = terrain(coef, coef)
+    place, H, _, _ = local_model(coef, coef)
     step = np.linalg.solve(place.matrix.T, [0.1, 0.5, -0.2])
     Z = 3 * place.length(H, step)
     by_length = np.linalg.norm(step) / 2 * (np.exp(Z) - 1 - Z) / Z
-    assert place.rest_clip(H, step, 1e9) == pytest.approx(by_length)
-    assert place.rest_clip(H, step, 0.01) == pytest.approx(0.01 * Z**2 / (6 * np.sqrt(3)))
+    assert place.remainder_clip(H, step, 1e9) == pytest.approx(by_length)
+    assert place.remainder_clip(H, step, 0.01) == pytest.approx(0.01 * Z**2 / (6 * np.sqrt(3)))
     assert (
-        place.rest_clip(H, np.zeros(3), 1.0) == 1e-6
+        place.remainder_clip(H, np.zeros(3), 1.0) == 1e-6
     )  # no step leaves nothing, and a clip is above 0
 
 
@@ -193,14 +195,14 @@ def test_what_records_add_to_a_rest_is_mostly_below_the_clip():
     the edge.
     """
     coef = np.array([-0.5, 1.5, -1.0])
-    place, H, _, x = terrain(coef, coef)
+    place, H, _, x = local_model(coef, coef)
     way = np.array([0.1, 0.5, -0.2])
     step = np.linalg.solve(place.matrix.T, way)
     eta, z = x @ coef, x @ way
     left = expit(eta + z) - expit(eta) - expit(eta) * expit(-eta) * z
     added = np.linalg.norm(x @ place.matrix.T, axis=1) * np.abs(left)
     most = (np.linalg.norm(x @ place.matrix.T, axis=1) * expit(np.abs(eta))).max()
-    assert np.mean(added > place.rest_clip(H, step, most)) < 0.01
+    assert np.mean(added > place.remainder_clip(H, step, most)) < 0.01
 
 
 @pytest.mark.parametrize("coef", [[-0.7, 0.8, -1.0], [0.3, 0.0, 0.0], [1.5, -1.0, 0.5]])
@@ -208,7 +210,7 @@ def test_the_information_of_counts_is_that_of_gaussian_rows(coef):
     x, _ = gaussian([0.0, 0.0, 0.0])
     line = np.array(coef)
     exact = (x * np.exp(x @ line)[:, None]).T @ x
-    found = information(x.T @ x, line, LOG)
+    found = expected_hessian(x.T @ x, line, LOG)
     assert np.abs(found - exact).max() < 0.02 * np.abs(exact).max()
 
 
@@ -227,9 +229,9 @@ def test_a_first_line_of_counts_is_exact_for_gaussian_rows(slopes, cap):
     sizes = CountSizes(cap, capped.mean(), y.mean(), below / capped.mean(), y.max(), None)
     score = ((capped - cap / 2) / cap) @ x
     moments = x.T @ x
-    found = count_line(moments, score, np.zeros((3, 3)), N, COLUMNS, sizes)
+    found = poisson_pilot(moments, score, np.zeros((3, 3)), N, COLUMNS, sizes)
     assert found == pytest.approx(line, abs=0.1)
-    noisy = count_line(moments, score, 1e6 * np.eye(3), N, COLUMNS, sizes)
+    noisy = poisson_pilot(moments, score, 1e6 * np.eye(3), N, COLUMNS, sizes)
     assert np.abs(noisy[1:]).max() < 0.02
     assert noisy[0] == pytest.approx(np.log(y.mean()), abs=0.05)
 
@@ -246,7 +248,7 @@ def test_a_first_line_of_counts_is_a_line_whatever_the_noise_says():
         sizes = CountSizes(cap, mean, min(2 * mean, 1.0), rng.uniform(1e-6, 1), 1.0, None)
         score = rng.standard_normal(3) * 10 ** rng.uniform(0, 8)
         noise = np.eye(3) * 10 ** rng.uniform(0, 6)
-        found = count_line(moments, score, noise, N, COLUMNS, sizes)
+        found = poisson_pilot(moments, score, noise, N, COLUMNS, sizes)
         assert np.isfinite(found).all()
         assert found @ covariance @ found < 1.01
 
@@ -264,7 +266,7 @@ def test_a_first_line_is_not_drawn_far_beyond_a_rare_level_with_many_counts():
     y = rng.poisson(np.exp(-0.5 + effect * level)) / 100
     sizes = CountSizes(1.0, y.mean(), y.mean(), 1.0, 1.0, None)
     moments = x.T @ x
-    found = count_line(moments, (y - 0.5) @ x, np.zeros((3, 3)), n, columns, sizes)
+    found = poisson_pilot(moments, (y - 0.5) @ x, np.zeros((3, 3)), n, columns, sizes)
     rate = y.mean()
     as_a_number = (y[level == 1].mean() - y[level == 0].mean()) / rate
     assert as_a_number > 3 * effect
@@ -283,7 +285,9 @@ def test_logarithms_of_levels_are_finite_whatever_the_noise_says():
         mean = cap * 10 ** rng.uniform(-3, 0)
         sizes = CountSizes(cap, mean, min(2 * mean, 1.0), rng.uniform(1e-6, 1), 1.0, None)
         score = rng.standard_normal(4) * 10 ** rng.uniform(0, 8)
-        found = count_line(x.T @ x, score, np.eye(4) * 10 ** rng.uniform(0, 6), 500, columns, sizes)
+        found = poisson_pilot(
+            x.T @ x, score, np.eye(4) * 10 ** rng.uniform(0, 6), 500, columns, sizes
+        )
         assert np.isfinite(found).all()
 
 
@@ -305,7 +309,7 @@ def test_a_step_towards_a_strong_effect_of_a_level_ends_there(share, effect):
     A = preconditioner(M, columns, float(n), 3.0)
     H = A @ ((x * mean[:, None]).T @ x) @ A.T
     g = A @ x.T @ (y - mean)
-    aware = Terrain(M, start, A, LOG, dispersion=1e-3, least=1e-9, columns=columns)
+    aware = LocalModel(M, start, A, LOG, dispersion=1e-3, min_information=1e-9, columns=columns)
     found = start + A.T @ aware.best_step(H, g, 0.0, 0.5)
     assert found == pytest.approx(coef, abs=0.25)
     gaussian_rows = replace(aware, columns=None)

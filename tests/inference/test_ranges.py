@@ -55,7 +55,7 @@ def test_what_is_there_is_found(name, law):
     inside = np.quantile(values, [0.005, 0.995])
     for seed in range(40):
         found = learnt(values, law, seed)
-        low, high = friendly(found, whole=False)
+        low, high = friendly(found, is_integer=False)
         beyond = np.mean((values < low) | (values > high))
         assert beyond < 0.03
         assert beyond <= found.clipped < 0.05
@@ -68,7 +68,7 @@ def test_one_value_far_out_moves_nothing():
     """Neither the minimum nor the maximum is told."""
     values = COLUMNS["ages"]
     far = np.append(values[:-2], [1e300, -1e300])
-    one, other = (friendly(learnt(some, LAWS[0]), whole=True) for some in (values, far))
+    one, other = (friendly(learnt(some, LAWS[0]), is_integer=True) for some in (values, far))
     assert one == other
 
 
@@ -117,27 +117,27 @@ def test_whatever_was_released_makes_a_range_or_none(some, zoom, seed):
             known = zoomed(np.array(zoom), known, law)
             assert 0 <= known.clipped <= 1
         for whole in (False, True):
-            low, high = friendly(known, whole=whole)
+            low, high = friendly(known, is_integer=whole)
             assert in_reach(low, high)
             assert not whole or (low % 1 == 0 and high % 1 == 0)
 
 
 def test_friendly_numbers():
-    def ends(low, high, whole=False):
-        return friendly(Range(low, high, 1.0), whole=whole)
+    def ends(low, high, is_integer=False):
+        return friendly(Range(low, high, 1.0), is_integer=is_integer)
 
     assert ends(17.3, 98.2) == (16.0, 100.0)
     assert ends(0.0, 4.63) == (0.0, 4.7)
     assert ends(-0.0123, 0.0119) == (-0.0125, 0.012)
     assert ends(3981.2, 85_700.0) == (2000.0, 86_000.0)
     assert ends(0.3, 0.6) == (0.3, 0.6)
-    assert ends(0.0, 1.03, whole=True) == (0.0, 1.0)
-    assert ends(0.4, 1.0, whole=True) == (
+    assert ends(0.0, 1.03, is_integer=True) == (0.0, 1.0)
+    assert ends(0.4, 1.0, is_integer=True) == (
         1.0,
         2.0,
     )  # there is no whole number in it but for its end
-    assert ends(1989.3, 2020.4, whole=True) == (1990.0, 2020.0)
-    assert ends(-7.5, -6.5, whole=True) == (-7.0, -6.0)
+    assert ends(1989.3, 2020.4, is_integer=True) == (1990.0, 2020.0)
+    assert ends(-7.5, -6.5, is_integer=True) == (-7.0, -6.0)
 
 
 def test_ends_that_hold_next_to_nothing_are_cut():

@@ -11,9 +11,9 @@ from dpinfer.inference.joint import NO_EVENTS
 from dpinfer.inference.moments import Columns
 from dpinfer.inference.posterior import (
     _relative,
-    conclude,
     enough_events,
     events,
+    infer,
     log_odds_sizes,
     outcome_sizes,
     posterior,
@@ -25,7 +25,7 @@ FAMILIES = pytest.mark.parametrize("logit", [True, False], ids=["logit", "identi
 
 def said(fit, clipped=None):
     """What is concluded; ``clipped`` are the numbers with a tail where nothing else is said."""
-    return conclude(fit, fit.tail if clipped is None else clipped, 200, 1)
+    return infer(fit, fit.withheld if clipped is None else clipped, 200, 1)
 
 
 def errors(found):
@@ -39,7 +39,7 @@ def test_at_the_ordinary_coefficients_the_law_is_the_sandwich(logit, seed):
     coef, covariance = data.ordinary()
     found = said(data.fit(coef))
     to = to_centre(found.centre)
-    assert found.printed.all()
+    assert found.reported.all()
     assert found.coef == pytest.approx(to @ coef, abs=1e-9)
     exact = to @ covariance @ to.T
     size = np.sqrt(np.outer(np.diag(exact), np.diag(exact)))
@@ -124,7 +124,7 @@ def test_the_rest_takes_back_what_a_step_leaves(logit):
     off = np.abs(found.coef - at_centre(coef, found.centre))[1:] / np.sqrt(np.diag(covariance))[1:]
     assert (off < 0.05).all()
     if logit:
-        without = said(replace(fit, last=replace(fit.last, rest=np.zeros(5))))
+        without = said(replace(fit, last=replace(fit.last, remainder=np.zeros(5))))
         assert (
             np.abs(without.coef - found.coef)[1:3] > 0.4 * np.sqrt(np.diag(covariance))[1:3]
         ).all()
@@ -149,7 +149,7 @@ def same(found, other, slopes=slice(1, None), tolerance=1e-6):
     size = errors(found)[slopes]
     assert (np.abs(found.coef - other.coef)[slopes] <= tolerance * size).all()
     assert errors(other)[slopes] == pytest.approx(size, rel=tolerance)
-    assert found.printed.tolist() == other.printed.tolist()
+    assert found.reported.tolist() == other.reported.tolist()
 
 
 @pytest.mark.parametrize("noise", [QUIET, 3.0])
@@ -166,7 +166,7 @@ def test_units_change_nothing_else(noise):
     other = said(releases(data.with_columns(data.x * scale), noise, coef / scale))
     assert other.coef * scale == pytest.approx(first.coef, rel=1e-6)
     assert errors(other) * scale == pytest.approx(errors(first), rel=1e-6)
-    assert other.printed.tolist() == first.printed.tolist()
+    assert other.reported.tolist() == first.reported.tolist()
 
 
 @FAMILIES
@@ -234,8 +234,8 @@ def test_plausible_sizes_pull_nothing_that_is_printed(logit):
     )
     one = said(outcome)
     two = said(replace(outcome, sizes=2 * outcome.sizes))
-    assert one.printed.all()
-    assert two.printed.all()
+    assert one.reported.all()
+    assert two.reported.all()
     assert (np.abs(one.coef - two.coef) < 0.15 * errors(one)).all()
     assert (
         np.abs(one.coef - at_centre(coef, one.centre))[1:3] > errors(one)[1:3]
@@ -253,7 +253,7 @@ def test_a_column_that_is_silent_keeps_its_size_and_leaves_the_others_alone():
     line = np.append(coef, 0.0)
     fit = replace(with_it.fit(line, noise=1e-3), centre=np.append(data.fit(coef).centre, 0.3))
     found = said(fit)
-    assert found.printed.tolist() == [False, True, True, True, True, False]
+    assert found.reported.tolist() == [False, True, True, True, True, False]
     assert found.coef[1:5] == pytest.approx(coef[1:], abs=0.02 * np.sqrt(covariance[1, 1]))
     assert errors(found)[1:5] == pytest.approx(np.sqrt(np.diag(covariance))[1:], rel=0.05)
     assert found.joint.covariance[5, 5] > (0.2 * fit.sizes[5]) ** 2
@@ -413,14 +413,14 @@ def test_two_classes(ones, noise, sure):
     share = max(ones, 1) / len(y)
     fit = replace(data, y=y).fit([np.log(share / (1 - share)), 0, 0, 0, 0], noise=noise)
     assert enough_events(fit) == sure
-    assert said(fit).printed.any() == sure
+    assert said(fit).reported.any() == sure
 
 
 def test_one_class_has_no_line_at_all():
     data = mixed()
     found = said(replace(data, y=np.ones(len(data.x))).fit([4.0, 0.5, 0.0, 0.0, 0.0]))
-    assert not found.printed.any()
-    assert not len(found.others.estimate)
+    assert not found.reported.any()
+    assert not len(found.alternatives.estimate)
 
 
 def scarce_reference(seed=2):
@@ -438,19 +438,19 @@ def test_against_another_level_where_the_reference_has_no_events():
     """Both levels are open; the difference of the two is known, and so is the number."""
     data = scarce_reference()
     found = said(data.fit(data.ordinary()[0], noise=1e-3))
-    assert found.printed.tolist() == [False, True, False, False] or found.printed.tolist() == [
+    assert found.reported.tolist() == [False, True, False, False] or found.reported.tolist() == [
         True,
         True,
         False,
         False,
     ]
     assert found.answers.why[2:] == ("reference", "reference")
-    assert len(found.other_columns) == 1
-    j, base = found.other_columns[0]
+    assert len(found.alternative_columns) == 1
+    j, base = found.alternative_columns[0]
     assert {j, base} == {2, 3}
     share = np.array([data.y[data.x[:, k] == 1].mean() for k in (2, 3)])
     odds = dict(zip((2, 3), np.log(share / (1 - share)), strict=True))
-    assert found.others.estimate[0] == pytest.approx(odds[j] - odds[base], abs=0.05)
+    assert found.alternatives.estimate[0] == pytest.approx(odds[j] - odds[base], abs=0.05)
 
 
 def test_the_intercept_is_at_the_reference_of_open_levels_and_open_with_a_number():
@@ -458,15 +458,17 @@ def test_the_intercept_is_at_the_reference_of_open_levels_and_open_with_a_number
     coef = data.ordinary()[0]
     found = said(data.fit(coef, noise=1e-3))
     assert found.centre[2:].tolist() == [0.0, 0.0]
-    tail = said(replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])))
-    assert not tail.printed[0]
+    tail = said(replace(data.fit(coef, noise=1e-3), withheld=np.array([False, True, False, False])))
+    assert not tail.reported[0]
     assert tail.answers.why[1] == "tail"
-    assert (1, -1) in tail.other_columns  # also where nothing at all is printed
+    assert (1, -1) in tail.alternative_columns  # also where nothing at all is printed
     ordinary = said(
-        replace(data.fit(coef, noise=1e-3), tail=np.array([False, True, False, False])),
+        replace(data.fit(coef, noise=1e-3), withheld=np.array([False, True, False, False])),
         np.zeros(4, bool),
     )
-    assert not [column for column in ordinary.other_columns if column[1] < 0]  # it was not clipped
+    assert not [
+        column for column in ordinary.alternative_columns if column[1] < 0
+    ]  # it was not clipped
 
 
 @pytest.mark.parametrize("kind", ["score", "curvature"])
@@ -534,12 +536,12 @@ def test_a_bend_is_half_the_square_of_the_step():
     data = mixed()
     fit = data.fit(0.6 * data.ordinary()[0])
     law = posterior(fit)
-    step = law.estimate - law.line
+    step = law.estimate - law.prior_mean
     assert (np.abs(step) > 0.01).all()
     size = np.array([fit.spread[0], fit.spread[1], fit.spread[2], 1.0, 1.0])
-    assert law.bent == pytest.approx(step**2 * size / 2)
+    assert law.curvature_correction == pytest.approx(step**2 * size / 2)
     plain = mixed(logit=False)
-    assert not posterior(plain.fit(0.6 * plain.ordinary()[0])).bent.any()
+    assert not posterior(plain.fit(0.6 * plain.ordinary()[0])).curvature_correction.any()
 
 
 @pytest.mark.parametrize(("records", "known"), [(10, False), (14, False), (16, True), (200, True)])
@@ -552,5 +554,5 @@ def test_a_level_of_few_records_is_open_in_least_squares(records, known):
     y = 0.3 * x[:, 1] + 0.2 * level + 1e-4 * rng.standard_normal(n)
     data = Records(x, y, columns_of([False, True]), logit=False)
     found = said(data.fit(data.ordinary()[0]))
-    assert found.printed[2] == known
+    assert found.reported[2] == known
     assert found.answers.why[2] == ("known" if known else "few")

@@ -233,7 +233,7 @@ def test_a_clip_is_always_a_size(seed):
     counts[rng.integers(BINS)] += 1e4
     law = TailLaw(Tail.halving(counts, 1e4, 50.0, 2.0, end=1e6))
     for cost in (1e-9, 1e-3, 1e3):
-        assert law.seen.edges[-1] <= law.clip(cost) <= 1e6 * (1 + 1e-9)
+        assert law.tail.edges[-1] <= law.clip(cost) <= 1e6 * (1 + 1e-9)
 
 
 def test_no_tail_begins_below_the_least_size():
@@ -242,4 +242,4 @@ def test_no_tail_begins_below_the_least_size():
     """
     tail = counted(np.full(20_000, 1.01), noise=30.0)
     assert TailLaw(tail).start < 1.0
-    assert TailLaw(tail, least=1.0).start >= 1.0
+    assert TailLaw(tail, min_start=1.0).start >= 1.0

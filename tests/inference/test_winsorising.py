@@ -15,7 +15,7 @@ from dpinfer.inference.tails import FEW, Tail, TailLaw
 from dpinfer.inference.winsorising import (
     Costs,
     Histograms,
-    Numbers,
+    NumberLaws,
     _bounds,
     exponential,
     logistic,
@@ -219,7 +219,7 @@ def numbers_of(x, bound, noise=30.0, seed=0):
     x = np.clip(x, -bound, bound)
     mean, sd = x.mean(), x.std()
     laws = histograms_of(x, -bound, bound, noise, seed).tails(mean, sd, len(x))
-    return Numbers(
+    return NumberLaws(
         mean=np.array([1.0, mean]),
         covariance=np.diag([1.0, sd**2]),
         farthest=np.array([0.0, bound + abs(mean)]),
@@ -528,5 +528,5 @@ def test_the_misfit_is_what_a_clip_takes_off_records_far_out():
         truth = np.maximum(far - clip, 0).mean()
         assert np.interp(clip, clips, misfit) == pytest.approx(truth, rel=0.5)
     # no more records can have large influences than the released counts let be
-    none = replace(law.seen, counts=np.append(np.zeros(12), 2e5), noise=1e-3)
+    none = replace(law.tail, counts=np.append(np.zeros(12), 2e5), noise=1e-3)
     assert found.misfit(np.array([0.0, slope]), np.eye(2), TailLaw(none)).max() < 1e-3

@@ -88,7 +88,7 @@ def test_bins_may_have_any_edges_and_noises():
     assert one.beyond == pytest.approx([0.01, 0.01, 0.21, 0.51, 0.999])
     assert each.limit(1.0) == pytest.approx(one.limit(1.0))
     assert each.farthest_clear == one.farthest_clear == 2
-    assert each.most_beyond(edges).tolist() == one.most_beyond(edges).tolist()
+    assert each.max_beyond(edges).tolist() == one.max_beyond(edges).tolist()
     louder = Tail(counts, 1000.0, np.array([7.0, 7.0, 90.0, 7.0, 7.0]), edges, 2.0)
     assert louder.farthest_clear == 3
     assert louder.limit(0.2) > one.limit(0.2)
@@ -106,14 +106,14 @@ def test_no_more_records_lie_beyond_a_size_than_is_stated():
     """In 39 of 40 fits at each edge, and it is no more than noise asks for: without it, the share."""
     shares = (SIZES[:20_000, None] >= tail_of(SIZES).edges).mean(axis=0)
     found = np.array(
-        [tail_of(SIZES[:20_000], 35, seed).most_beyond(tail_of(SIZES).edges) for seed in range(400)]
+        [tail_of(SIZES[:20_000], 35, seed).max_beyond(tail_of(SIZES).edges) for seed in range(400)]
     )
     assert (np.mean(found >= shares - 1e-12, axis=0)[:-1] > 0.95).all()
     exact = tail_of(SIZES[:20_000])
-    assert exact.most_beyond(exact.edges)[:-1] == pytest.approx(shares[:-1])
+    assert exact.max_beyond(exact.edges)[:-1] == pytest.approx(shares[:-1])
     # between edges it is that of the edge below, and below all of them everybody
-    assert exact.most_beyond(1.001 * exact.edges) == pytest.approx(exact.most_beyond(exact.edges))
-    assert exact.most_beyond(np.array([exact.edges[-1] / 2])).tolist() == [1.0]
+    assert exact.max_beyond(1.001 * exact.edges) == pytest.approx(exact.max_beyond(exact.edges))
+    assert exact.max_beyond(np.array([exact.edges[-1] / 2])).tolist() == [1.0]
 
 
 def test_a_limit_holds_what_a_clip_takes_off_whatever_the_tail():

@@ -71,7 +71,7 @@ def test_the_smallest_scale_is_found_for_every_curvature(rho, shape):
 @given(st.floats(0.05, 100), st.floats(1e-9, 50), st.sampled_from(SHAPES), st.floats(1e-2, 1e5))
 def test_no_bound_of_a_divergence_is_below_the_least(scale, k, shape, beyond):
     release = a.PerturbedObjective(scale, k, shape)
-    assert release.renyi(beyond) >= (1 + beyond) * release.least * (1 - 1e-12)
+    assert release.renyi(beyond) >= (1 + beyond) * release.lower_limit * (1 - 1e-12)
 
 
 @settings(deadline=None)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dpinfer.inference.newton import crude_line
-from dpinfer.mechanisms.step_sums import Line, Stack, rest_sum, step_sums
+from dpinfer.inference.newton import least_squares_pilot
+from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import Block
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.links import FAMILIES, IDENTITY, LOG, LOGIT
@@ -25,7 +25,7 @@ STACK = Stack.of(Neighbours.REPLACE)
 
 
 def line_of(coef, family=IDENTITY, most=np.inf):
-    return Line(family, A, np.asarray(coef, dtype=float), most, -np.ones(D), np.ones(D))
+    return Linearization(family, A, np.asarray(coef, dtype=float), most, -np.ones(D), np.ones(D))
 
 
 def step(x, y, coef, clip):
@@ -101,11 +101,11 @@ def test_a_step_of_counts_and_its_rest_lead_to_the_score_where_it_ends():
     y = rng.poisson(np.exp(x @ coef + 2 * offset)).astype(float)
     matrix = np.column_stack([4 * A, np.zeros(D)])
     everywhere = np.ones(D + 1)
-    line = Line(LOG, matrix, np.append(coef, 2.0), np.inf, -everywhere, everywhere)
+    line = Linearization(LOG, matrix, np.append(coef, 2.0), np.inf, -everywhere, everywhere)
     block = Block(np.column_stack([x, offset]), y)
     a = np.linalg.solve(4 * A.T, way)
     score, hessian, _ = STACK.split(step_sums(line, 1e3, STACK, 1.0).of_block(block), D, 1e3)
-    rest = 1e3 * rest_sum(line, a, 1e3, 1.0, Neighbours.REPLACE).of_block(block)
+    rest = 1e3 * remainder_sum(line, a, 1e3, 1.0, Neighbours.REPLACE).of_block(block)
     at = line.linked(block, 1.0, Neighbours.REPLACE).block
     assert at.weights.min() < 0.9  # some count less
     means = np.exp(x @ (coef + way) + 2 * offset)
@@ -129,7 +129,7 @@ def test_a_step_and_its_rest_lead_to_the_score_where_it_ends():
     a = np.linalg.solve(A.T, way)
     block = Block(x, labels)
     score, hessian, _ = STACK.split(step_sums(line, 10.0, STACK, 1.0).of_block(block), D, 10.0)
-    rest = 10.0 * rest_sum(line, a, 10.0, 1.0, Neighbours.REPLACE).of_block(block)
+    rest = 10.0 * remainder_sum(line, a, 10.0, 1.0, Neighbours.REPLACE).of_block(block)
     at = line.linked(block, 1.0, Neighbours.REPLACE).block
     assert at.weights.min() < 0.9  # some count less
     there = ((labels + 1) / 2 - 1 / (1 + np.exp(-x @ (coef + way)))) * at.weights @ (x @ A.T)
@@ -140,10 +140,12 @@ def test_a_crude_line_without_noise_is_near_least_squares_and_with_noise_near_no
     rng = np.random.default_rng(0)
     z = np.column_stack([np.ones(20_000), rng.standard_normal((20_000, 3))])
     y = z @ np.array([0.1, 0.2, -0.1, 0.0]) + 0.2 * rng.standard_normal(20_000)
-    line = crude_line(z.T @ z, z.T @ y, np.zeros((4, 4)), 20_000)
+    line = least_squares_pilot(z.T @ z, z.T @ y, np.zeros((4, 4)), 20_000)
     assert line == pytest.approx([0.1, 0.2, -0.1, 0.0], abs=0.01)
     assert np.linalg.norm(
-        crude_line(z.T @ z, z.T @ y, 1e10 * np.eye(4), 20_000)
+        least_squares_pilot(z.T @ z, z.T @ y, 1e10 * np.eye(4), 20_000)
     ) < 0.1 * np.linalg.norm(line)
-    wild = crude_line(np.diag([2e4, 1.0, -3e4, 2e4]), np.full(4, 2e3), np.zeros((4, 4)), 20_000)
+    wild = least_squares_pilot(
+        np.diag([2e4, 1.0, -3e4, 2e4]), np.full(4, 2e3), np.zeros((4, 4)), 20_000
+    )
     assert np.abs(wild).max() <= 0.51  # an eigenvalue that is noise is raised to a fifth of n

@@ -14,7 +14,7 @@ from dpinfer.fit.penalised_plan import (
     Plan,
     default_plan,
 )
-from dpinfer.fit.stepped import ASKED, EARLIER, GONE
+from dpinfer.fit.step_plan import ASKED, EARLIER, GONE
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.schema.columns import Wanted

@@ -15,7 +15,7 @@ from dpinfer.asking.rules import Rule, one_of
 from dpinfer.errors import InputError
 from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, answer
 from dpinfer.fit.choose import TARGETS
-from dpinfer.fit.stepped import FORMER
+from dpinfer.fit.step_plan import FORMER
 from dpinfer.schema.columns import did_you_mean
 from dpinfer.schema.toml import read_toml
 

@@ -372,7 +372,7 @@ def _require_hope(job: Job, recipe: Recipe, n: int, talk: Screen) -> None:
     forecast = _forecast(job, n, recipe.design.unit, talk)[0]
     why = _hardly_printed(forecast)
     if forecast is None:
-        why = recipe.hopeless(n)
+        why = recipe.futility(n)
     if why:
         raise BudgetError(
             f"{why}; nothing was booked. To print more: {'; '.join(coefficient_table.REMEDIES)}; or fit all the "

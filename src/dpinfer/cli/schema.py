@@ -448,8 +448,8 @@ def _shows(what: Learning) -> list[str]:
     booked = what.plan.releases()
     ranges = [steps[0] for steps in booked.ranges.values()][:1]
     levels = list(booked.levels.values())[:1]
-    return [f"a magnitude that about {what.least(one):.3g} units have" for one in ranges] + [
-        f"a level that about {what.least(one):.3g} units have" for one in levels
+    return [f"a magnitude that about {what.threshold(one):.3g} units have" for one in ranges] + [
+        f"a level that about {what.threshold(one):.3g} units have" for one in levels
     ]
 
 
@@ -521,7 +521,7 @@ def _receipt(
             **one.keys,
             "words": one.words,
             "clipped": one.clipped,
-            "least": one.least,
+            "least": one.threshold,
             "counts": None if one.counts is None else dict(one.counts),
         }
         for one in bounds.columns

@@ -143,8 +143,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """Fit what `read` gave; a `HopelessFitWarning` comes before anything is booked."""
         recipe = self.recipe(design, source.n)
         schema = None if self.formula is None else self.schema_
-        hopeless = recipe.hopeless(source.n, self._guessed_share)
-        subject = replace(self._subject(design, schema), hopeless=hopeless)
+        futility = recipe.futility(source.n, self._guessed_share)
+        subject = replace(self._subject(design, schema), futility=futility)
         self.result_ = fit(recipe, source, subject, self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         estimate = self.result_.estimate

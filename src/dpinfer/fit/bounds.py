@@ -34,18 +34,18 @@ from dpinfer.tables.table import check, table_of
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was learnt of one column: the ``keys`` of its entry, empty if nothing was clear of the
-    noise, and words.
+class LearnedColumn:
+    """One learned column: the ``keys`` of its schema entry, empty if no count was clear of the noise, and a
+    description.
 
     ``clipped`` is the largest share of units that the range may clip, ``counts`` are the noisy
-    counts of the levels, ``least`` what a level's noisy count had to exceed, or a magnitude's.
+    counts of the levels, ``threshold`` what a level's noisy count had to exceed, or a magnitude's.
     """
 
     name: str
     keys: Mapping[str, Any]
     words: str
-    least: float
+    threshold: float
     clipped: float | None = None
     counts: Mapping[str, float] | None = None
 
@@ -70,7 +70,7 @@ class LearnedBounds:
         Whether the noise was secret.
     """
 
-    columns: tuple[Found, ...]
+    columns: tuple[LearnedColumn, ...]
     text: str
     budget: Budget
     entry: Entry
@@ -113,7 +113,7 @@ Histogram = NoisyCounts | NoisySum
 _OF_LEVELS = 0.5  # of δ: shown levels take it, the rest makes Gaussian noise (ε, δ)
 _MAGNITUDES = 0.3  # of the share of a range, whose zooms have the rest in equal parts
 _ROUNDED = 1e-9  # of ρ: the deltas of levels are rounded
-_MOST_CLIPPED = 0.2  # of the units: a range that may clip more is none
+_MAX_CLIPPED = 0.2  # of the units: a range that may clip more is none
 _NO_DELTA = "levels take a delta: state them, or learn them with (epsilon, delta)"
 
 UNBOOKED = "not booked"
@@ -151,7 +151,7 @@ class BoundsPlan:
                 "the noise: spend a budget with rho or delta, or take a part of the records"
             )
 
-    def releases(self) -> "Releases":
+    def releases(self) -> "BoundsReleases":
         """The releases, in order.
 
         Guarantee [bounds_composition]: all of them together keep the budget; an (ε, δ) budget is
@@ -159,7 +159,7 @@ class BoundsPlan:
         """
         return _planned(self)
 
-    def scaled(self, share: PureDP | ZCDP, delta: float) -> "Releases":
+    def scaled(self, share: PureDP | ZCDP, delta: float) -> "BoundsReleases":
         """The releases for a share of all together, and a δ for the levels of each column."""
         names = self.ranges + self.levels
         shares: Sequence[PureDP | ZCDP] = share.split(*[1.0] * len(names))
@@ -171,7 +171,7 @@ class BoundsPlan:
                 ranges[name] = self._histograms(name, part)
             elif isinstance(part, ZCDP):
                 levels[name] = ShownLevels(f"levels of {name}", part, delta, bound)
-        return Releases(ranges, levels)
+        return BoundsReleases(ranges, levels)
 
     def _histograms(self, name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:
         weights = [_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS]
@@ -194,7 +194,7 @@ class BoundsPlan:
 
 
 @dataclass(frozen=True)
-class Releases:
+class BoundsReleases:
     """For each range a release of magnitudes and one per zoom; one for the levels of each text
     column.
     """
@@ -204,7 +204,7 @@ class Releases:
 
     @property
     def all(self) -> tuple[Histogram | ShownLevels, ...]:
-        """In the order in which they are carried out."""
+        """Return all releases in order."""
         return (
             *(one for several in self.ranges.values() for one in several),
             *self.levels.values(),
@@ -212,7 +212,7 @@ class Releases:
 
 
 @lru_cache(maxsize=256)
-def _planned(plan: BoundsPlan) -> Releases:
+def _planned(plan: BoundsPlan) -> BoundsReleases:
     budget = plan.budget
     if not isinstance(budget, ApproxDP):
         return plan.scaled(budget, 0.0)
@@ -225,7 +225,7 @@ def _planned(plan: BoundsPlan) -> Releases:
 
 @dataclass(frozen=True, eq=False)
 class Learning:
-    """What will be learnt of which table, from public facts: nothing was booked, and no value read.
+    """A plan to learn bounds of a table, from public facts: nothing is booked, and no value read.
 
     ``n`` is the number of rows where it is public; ``skipped`` are text columns for which there is
     no δ.
@@ -240,27 +240,25 @@ class Learning:
 
     @property
     def entry(self) -> Entry:
-        """What will be booked."""
+        """Return the entry that will be booked."""
         names = ", ".join((*self.plan.ranges, *self.plan.levels))
         unit = self.draft.unit.name
         return Entry(f"learn_bounds of {names}", unit, self.plan.releases().all, self.neighbours)
 
-    def least(self, booked: Histogram | ShownLevels) -> float:
-        """How many units a magnitude or a level must have, about, to be seen at all: from public
-        facts.
-        """
-        if isinstance(booked, ShownLevels):
-            return booked.threshold
-        return float(clear_of(booked.law).min())
+    def threshold(self, release: Histogram | ShownLevels) -> float:
+        """Return about how many units a magnitude or a level needs to be shown, from public facts."""
+        if isinstance(release, ShownLevels):
+            return release.threshold
+        return float(clear_of(release.law).min())
 
     def require_enough(self) -> None:
         """Refuse a budget with which nothing can show, by the noise and the public number of rows."""
-        least = self.least(self.plan.releases().all[0])
+        threshold = self.threshold(self.plan.releases().all[0])
         n = self.plan.records if self.n is None else self.n
-        if not least < n:  # nor where it is no number
+        if not threshold < n:  # nor where it is no number
             raise BudgetError(
-                f"the budget is too small to show anything: clear of the noise would be what {least:.3g} units have in "
-                f"common, and there are at most {n:,}: spend more, or name fewer columns"
+                f"the budget is too small to show anything: only what {threshold:.3g} units have in common "
+                f"is clear of the noise, and there are at most {n:,}: spend more, or name fewer columns"
             )
 
     def run(self, ledger: Book | None = None, insecure_seed: int | None = None) -> LearnedBounds:
@@ -269,21 +267,23 @@ class Learning:
         Guarantee [bounds_from_releases]: whether it raises and what is written are functions of the
         releases and of public facts: with the same releases, other records give the same schema.
         """
-        booked = self.plan.releases()
+        releases = self.plan.releases()
         gaps = self.draft.gaps
         unit = self.draft.unit
         gate = Gate(self.entry, ledger, insecure_seed)
         wanted = [*(gap.column for gap in gaps.values()), *unit.columns]
         table = table_of(self.table).opened(wanted)
         learnt = []
-        for name, steps in booked.ranges.items():
+        for name, steps in releases.ranges.items():
             rows = column_rows(table, name, unit, integers=gaps[name].is_integer)
             seen = self._range(gate, steps, rows)
-            learnt.append(_of_range(gaps[name], self._entry(name), seen, self.least(steps[0])))
-        for name, release in booked.levels.items():
+            learnt.append(_of_range(gaps[name], self._entry(name), seen, self.threshold(steps[0])))
+        for name, release in releases.levels.items():
             tally = column_tally(table, name, unit, self.neighbours)
             counts = gate.levels(release, tally)
-            learnt.append(_of_levels(gaps[name], self._entry(name), counts, self.least(release)))
+            learnt.append(
+                _of_levels(gaps[name], self._entry(name), counts, self.threshold(release))
+            )
         return self._result(gate, tuple(learnt))
 
     def _range(self, gate: Gate, steps: Sequence[Histogram], source: Source) -> Range | None:
@@ -291,10 +291,10 @@ class Learning:
         first, *zooms = steps
         counts = gate.release(first, source, histogram(MAGNITUDES, self.neighbours))
         seen = magnitude(counts.value, counts.noise)
-        for booked in zooms:
+        for release in zooms:
             if seen is None:
                 break
-            counts = gate.release(booked, source, histogram(seen.edges, self.neighbours))
+            counts = gate.release(release, source, histogram(seen.edges, self.neighbours))
             seen = zoomed(counts.value, seen, counts.noise)
         return seen
 
@@ -302,7 +302,7 @@ class Learning:
         entry: Mapping[str, Any] = self.draft.document["columns"][name]
         return entry
 
-    def _result(self, gate: Gate, learnt: tuple[Found, ...]) -> LearnedBounds:
+    def _result(self, gate: Gate, learnt: tuple[LearnedColumn, ...]) -> LearnedBounds:
         private = gate.seed is None
         unbooked = UNBOOKED if private else "not private"
         filled = {one.name: one.keys for one in learnt if one.keys}
@@ -321,7 +321,7 @@ def learning(
     neighbours: str | None = None,
     unit: str = "one record",
 ) -> Learning:
-    """What `learn_bounds` will do, checked by names and types alone."""
+    """Plan what `learn_bounds` will do, checked by names and types alone."""
     require_promise(budget)
     source = table_of(table)
     types = dict(source.types())
@@ -339,23 +339,25 @@ def learning(
         raise InputError(_nothing(skipped))
     ranges = tuple(name for name, gap in gaps.items() if not gap.levels)
     levels = tuple(name for name, gap in gaps.items() if gap.levels)
-    notion = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.unit.many)
-    if notion.units and not draft.unit.many:
-        raise InputError(f"neighbours={str(notion)!r} needs ids: give the schema a [unit] column")
+    adjacency = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.unit.many)
+    if adjacency.units and not draft.unit.many:
+        raise InputError(
+            f"neighbours={str(adjacency)!r} needs ids: give the schema a [unit] column"
+        )
     wanted = [*(gap.column for gap in gaps.values()), *draft.unit.columns]
-    plan = BoundsPlan(budget, ranges, levels, notion)  # type: ignore[arg-type]  # it refuses other budgets
+    plan = BoundsPlan(budget, ranges, levels, adjacency)  # type: ignore[arg-type]  # it refuses other budgets
     check(source, wanted)
     source.require_local()
     held = draft.unit
     n = None
-    if notion.counted and not draft.unit.many:  # else the number of rows is not public
+    if adjacency.counted and not draft.unit.many:  # else the number of rows is not public
         n = source.count(wanted)
         held = held.for_records(n)
     if n == 0:
         raise InputError("the table has no rows: there is nothing to learn from")
     plan = replace(plan, records=held.largest)
     plan.require_room()
-    what = Learning(table, Draft(draft.document, held, gaps), plan, notion, n, skipped)
+    what = Learning(table, Draft(draft.document, held, gaps), plan, adjacency, n, skipped)
     what.require_enough()
     return what
 
@@ -369,18 +371,22 @@ def _nothing(skipped: tuple[str, ...]) -> str:
     )
 
 
-def _of_range(gap: Gap, entry: Mapping[str, Any], seen: Range | None, least: float) -> Found:
+def _of_range(
+    gap: Gap, entry: Mapping[str, Any], seen: Range | None, threshold: float
+) -> LearnedColumn:
     name = gap.column.name
     if seen is None:
-        words = f"no range is clear of the noise (a magnitude shows from about {least:.3g} units on): state it"
-        return Found(name, {}, words, least)
-    low, high = _agreeing(friendly(seen, whole=gap.is_integer), gap, entry)
+        words = f"no range is clear of the noise (a magnitude shows from about {threshold:.3g} units on): state it"
+        return LearnedColumn(name, {}, words, threshold)
+    low, high = _agreeing(friendly(seen, is_integer=gap.is_integer), gap, entry)
     words = f"{low:g} to {high:g}, and at most about {100 * seen.clipped:.2g} % lie beyond"
-    if seen.clipped > _MOST_CLIPPED or low >= high:
-        return Found(name, {}, f"{words}: spend more on it, or state it", least, seen.clipped)
+    if seen.clipped > _MAX_CLIPPED or low >= high:
+        return LearnedColumn(
+            name, {}, f"{words}: spend more on it, or state it", threshold, seen.clipped
+        )
     number = int if gap.is_integer else float
     ends = {"low": number(low), "high": number(high)}
-    return Found(name, {key: ends[key] for key in gap.keys}, words, least, seen.clipped)
+    return LearnedColumn(name, {key: ends[key] for key in gap.keys}, words, threshold, seen.clipped)
 
 
 def _agreeing(ends: tuple[float, float], gap: Gap, entry: Mapping[str, Any]) -> tuple[float, float]:
@@ -398,20 +404,24 @@ def _agreeing(ends: tuple[float, float], gap: Gap, entry: Mapping[str, Any]) -> 
 
 
 def _of_levels(
-    gap: Gap, entry: Mapping[str, Any], counts: Mapping[str, float], least: float
-) -> Found:
+    gap: Gap, entry: Mapping[str, Any], counts: Mapping[str, float], threshold: float
+) -> LearnedColumn:
     levels = [*counts, *(level for level in map(tidy, known_levels(entry)) if level not in counts)]
-    rare = f"what fewer than about {least:.3g} units have does not show"
+    rare = f"what fewer than about {threshold:.3g} units have does not show"
     if isinstance(gap.column, Outcome) and len(levels) != 2:
         words = f"{len(levels)} levels are clear of the noise, and an outcome has two: state them ({rare})"
-        return Found(gap.column.name, {}, words, least, counts=counts)
+        return LearnedColumn(gap.column.name, {}, words, threshold, counts=counts)
     if len(levels) < 2:
         words = f"fewer than two levels are clear of the noise: state them ({rare})"
-        return Found(gap.column.name, {}, words, least, counts=counts)
+        return LearnedColumn(gap.column.name, {}, words, threshold, counts=counts)
     if isinstance(gap.column, Outcome):
         levels.sort()  # the second one is the positive one: not by how many have it
-    return Found(
-        gap.column.name, {"levels": levels}, f"{len(levels)} levels; {rare}", least, counts=counts
+    return LearnedColumn(
+        gap.column.name,
+        {"levels": levels},
+        f"{len(levels)} levels; {rare}",
+        threshold,
+        counts=counts,
     )
 
 

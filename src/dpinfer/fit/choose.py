@@ -1,4 +1,4 @@
-"""Which recipe a fit has, from public facts alone: decided here and nowhere else."""
+"""The choice of a recipe for a fit, from public facts alone: decided here and nowhere else."""
 
 from typing import Any
 
@@ -7,13 +7,15 @@ import numpy.typing as npt
 from dpinfer.errors import InputError
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
+from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
-from dpinfer.fit.stepped import ASKED, FORMER, Stepped
+from dpinfer.fit.step_plan import ASKED, FORMER
+from dpinfer.fit.stepped import Stepped
 from dpinfer.mechanisms.losses import Loss, check_loss, kind
-from dpinfer.privacy.budget import Budget
+from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import Design
@@ -44,8 +46,18 @@ def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     for recipe in RECIPES:
         chosen = recipe.of(design, options)
         if chosen is not None:
-            return chosen
+            return _without_noise(chosen)
     raise _nobodys(options)
+
+
+def _without_noise(recipe: Recipe) -> Recipe:
+    """Return the ordinary regression in the place of a stepped fit without noise.
+
+    Where the releases decide what is estimated, as with the band of the robust target, they stay.
+    """
+    if not isinstance(recipe, Stepped) or recipe.released_estimand:
+        return recipe
+    return Ordinary(recipe) if isinstance(recipe.plan.budget, NoPrivacy) else recipe
 
 
 def stepped_of(result: FitResult) -> type[Stepped[Any]]:
@@ -56,7 +68,7 @@ def stepped_of(result: FitResult) -> type[Stepped[Any]]:
 
 
 def _nobodys(options: Options) -> InputError:
-    """What to ask for instead of a target, or a plan with it, that this model does not have."""
+    """Return an error that says what to ask for instead of a target or plan that this model does not have."""
     target = getattr(options.plan, "target", options.target)
     if target in (ASKED, *FORMER):
         models = " and ".join(recipe.NAME for recipe in STEPPED)

@@ -1,22 +1,30 @@
-"""Least squares by one step: a crude line, a clip for influences, and an exact step from the line.
+"""Least squares by one exact Newton step from a pilot, with residuals clipped by influence.
 
-Outcomes are in units of half their public range; the result returns to those of the user.
+The risk is quadratic, so that the step from any pilot is exact: H θ = Σ w x y without a remainder.  The pilot
+only centres the outcomes: influences w‖u‖|y - x·θ| around it are clipped, so that the closer it is, the
+smaller the clip, and with it the noise of the score.  A released histogram of influences tells how much
+any clip would cut off (`dpinfer.inference.tails`); the clip that is chosen weighs noise against that
+clipping bias.
+
+Outcomes are scaled by half their public range; the result is in the units of the user.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.fit import noiseless
+from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.ordinary import Ordinary
-from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.recipe import NoLoss, Options
+from dpinfer.fit.step_plan import (
     ASKED,
+    CLIP_SDS,
     CRUDE,
     ESTIMATE,
     FIRST_STEP,
@@ -26,42 +34,38 @@ from dpinfer.fit.stepped import (
     ROBUST,
     SCALES,
     TYPICAL,
-    AtLine,
-    Finished,
-    Place,
-    Setting,
-    Stepped,
     StepPlan,
+)
+from dpinfer.fit.stepped import (
+    FittedModel,
+    LinearizedRows,
+    Pilot,
+    Stepped,
     crude_moments,
-    in_the_geometry,
-    ordinary_words,
     refined_moments,
 )
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
-    SQUARES_RADIUS,
     Columns,
     Moments,
-    Radius,
     Scales,
     centre_of,
     of_columns,
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, crude_line
-from dpinfer.inference.posterior import LEAST_RECORDS, Fitted, Step, outcome_sizes
+from dpinfer.inference.newton import LocalModel, least_squares_pilot
+from dpinfer.inference.posterior import MIN_RECORDS, ReleasedFit, Step, outcome_sizes
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import Clip, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Stack, step_sums
+from dpinfer.mechanisms.step_sums import Linearization, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import IDENTITY
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -84,18 +88,19 @@ _ROBUST = {
 }  # fmt: skip
 _ALL = {SCALES: 0.03, CRUDE: 0.05, OUTCOME: 0.02, MOMENTS: 0.14, ESTIMATE: 0.76}
 
-_RANGE = 2.0  # of a scaled outcome
-_REACH = 4.0  # times half the released range of outcomes: the largest influence that is told apart
+_RANGE = 2.0  # the range of a scaled outcome
+_REACH = 4.0  # upper edge of the histogram of influences, over half the released range of outcomes
 _KNEE = 0.1  # the share of records that the robust target clips
-_CAUTION = 1.0  # deviations of its noise by which a cautious tail is longer
-_DEVIATIONS = 2.5  # of an outcome in half of its released range
-_ONE_STEP = 0.3  # of the mean curvature: the least that a first step trusts
-_CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
+_CAUTION = 1.0  # noise sds that a cautious tail adds to every count
+_ONE_STEP = (
+    0.3  # smallest eigenvalue of the Hessian in a pilot step of the robust target, over its mean
+)
+_CLIPPED = 1e-9  # change of an outcome below which it counts as unclipped: rounding
 
 
 @dataclass(frozen=True)
 class LeastSquares(NoLoss):
-    """Least squares, whose loss has a clip in the place of a bound."""
+    """The squared error, whose derivative is not bounded: influences are clipped instead."""
 
     tail: str = BALANCED
 
@@ -160,62 +165,54 @@ class LinearPlan(StepPlan):
         self._check(LINEAR_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
-        """The robust target takes a step more, as it is not linear; where nobody is clipped no
-        influence is needed.
-        """
+    def default_shares(self) -> Mapping[str, float]:
+        """Return the shares; where no outcome is clipped, there is no histogram of influences."""
         if self.tail == ALL:
             return _ALL
         return _ROBUST if self.target == ROBUST else _LINEAR
 
     @property
-    def radius(self) -> Radius:
-        """Those of least squares."""
-        return SQUARES_RADIUS
-
-    @property
     def stack(self) -> Stack:
-        """That of least squares."""
+        """Return the weights of the stacked matrices for least squares."""
         return Stack.of(Neighbours(self.neighbours))
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
-        thumb.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
 
-        Typical is a level that N = n/20 records have, in a direction of squared length v² = κd/20,
-        at least 1.  It takes N >= 15 and N >= 2.5 h v², h the noise of the curvature.  And it takes
-        a curvature n/κd of all columns that is clear of the norm h sqrt(2d) of its noise, N >= h v²
-        sqrt(2d): noise that bends all directions hides columns long before it hides one of them.
+        Typical is a level of N = n/20 records, in a direction of squared length v² = κd/20, at least 1.
+        It needs N >= 15 and N >= 2.5 h v², h the noise sd of the Hessian.  The eigenvalues n/(κd) of the
+        Hessian must also exceed the operator norm h sqrt(2d) of its noise (Wigner), so N >= h v² sqrt(2d):
+        with many columns this binds first.
         """
         scales = self.scales()
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
-        return n * TYPICAL / max(LEAST_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
+        return n * TYPICAL / max(MIN_RECORDS, noise * max(SIGNAL, math.sqrt(2 * d)))
 
 
 @dataclass(frozen=True)
-class Range:
-    """Where the outcome is, by the histograms."""
+class OutcomeRange:
+    """The released range of the outcome."""
 
     low: float
     high: float
 
     @property
     def middle(self) -> float:
-        """Of the range."""
+        """Return its middle."""
         return (self.low + self.high) / 2
 
     @property
     def half(self) -> float:
-        """Of its width."""
+        """Return half its width."""
         return (self.high - self.low) / 2
 
 
 @dataclass(frozen=True, eq=False)
-class FinishedLine(Finished):
+class FittedLinear(FittedModel):
     """A fit with the range of its outcome, the clip of influences, and κ of its rows."""
 
-    where: Range
+    outcome_range: OutcomeRange
     clip: Clip
     kappa: float
 
@@ -228,57 +225,62 @@ class LinearSteps(Stepped[LinearPlan]):
     TARGETS: ClassVar[tuple[str, ...]] = LINEAR_TARGETS
     OFFER = "least squares has 'asked' or 'robust'"
     FAMILY = IDENTITY
+    LOSS = LeastSquares
+    PLAN = LinearPlan
+    LOSS_NAME = "squared error"
+    MECHANISM = "Gaussian sums at a released line"
 
     @classmethod
-    def of(cls, design: Design, options: Options) -> Recipe | None:
-        """Whatever is asked of least squares, by a budget or a plan."""
-        if not isinstance(options.loss, LeastSquares):
-            return None
+    def _plan(cls, design: Design, options: Options, **more: Any) -> LinearPlan | None:
+        assert isinstance(options.loss, LeastSquares)
         tail = options.loss.tail
-        plan = cls._plan(LinearPlan, design, options, tail=tail)
-        if plan is None:
-            return None
-        if tail not in (BALANCED, plan.tail):
+        plan = super()._plan(design, options, tail=tail, **more)
+        if plan is not None and tail not in (BALANCED, plan.tail):
             raise InputError("a LinearPlan has its tail: leave out tail=")
-        cls._require_plain(design, options)
-        # the robust target has its band from the releases, with or without noise
-        if isinstance(plan.budget, NoPrivacy) and plan.target == ASKED:
-            return Ordinary(cls(design, plan))
-        return cls(design, plan)
+        return plan
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
-        """Ordinary least squares of rows (1, x~).  NOT PRIVATE."""
-        return noiseless.least_squares(people.rows, people.labels, people.shares, people.starts)
+    def ordinary(observations: Block) -> NoiselessFit:
+        """Return ordinary least squares of rows (1, x~).  NOT PRIVATE."""
+        return noiseless.least_squares(
+            observations.rows, observations.labels, observations.shares, observations.starts
+        )
 
     @staticmethod
-    def as_seen(
-        result: FitResult, design: Design, seen: Block, columns: Array, asked: NoiselessFit
+    def stated_regression(
+        result: FitResult,
+        design: Design,
+        observations: Block,
+        columns: Array,
+        ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
-        """Least squares of outcomes pulled into the band or, of the robust target, with residuals
-        pulled into it.  NOT PRIVATE.
+        """Return least squares of outcomes clipped to the band; of the robust target, of residuals.
+
+        NOT PRIVATE.
         """
         geometry = result.geometry
         band = result.band
         assert geometry is not None
         assert band is not None
         scale = design.outcome
-        outcomes = scale.centre + scale.half * seen.labels
+        outcomes = scale.centre + scale.half * observations.labels
         pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
-        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
+        clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         if result.model.target == ROBUST:
-            most = band.most(geometry, columns) / scale.half
-            weights = np.asarray(seen.weights)
-            return noiseless.huber(seen.rows, seen.labels, asked.coef, weights, most), clipped
-        return noiseless.least_squares(seen.rows, pulled, seen.weights), clipped
+            upper = band.most(geometry, columns) / scale.half
+            weights = np.asarray(observations.weights)
+            return noiseless.huber(
+                observations.rows, observations.labels, ordinary.coef, weights, upper
+            ), clipped
+        return noiseless.least_squares(observations.rows, pulled, observations.weights), clipped
 
     @property
     def released_estimand(self) -> bool:
-        """The robust target has its band from the releases."""
+        """Return whether the target is robust: its knee is released."""
         return self.plan.target == ROBUST
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002  (nothing depends on it)
-        """Of least squares, or of the Huber regression of the robust target."""
+        """Return name, estimand and method for reports."""
         geometry = in_the_geometry(self.design, "prediction")
         name = self.NAME
         about = [ordinary_words(self.design, self.NAME), _IN_THE_BAND, geometry]
@@ -291,229 +293,263 @@ class LinearSteps(Stepped[LinearPlan]):
             method="least squares in a released geometry, docs/linear.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedLine:
-        booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
-        where = self._range(gate, cached(OutcomesOnly(source)), crude.n)
-        what = moment_and_score(self.neighbours, where.middle, where.half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        kappa = of_columns(self._kappa(known.n), len(at.columns))
-        rows = self._kappa(known.n)
-        # a ridge in columns that are whitened, whatever their bounds are
-        white = preconditioner(known.matrix, at.columns, known.n, rows)
-        coef = self._crude_line(known, where, white, rows)
-        if self.plan.target == ASKED and booked.of(FIRST_STEP):
-            rows = self._of_rows(known.n, _DEVIATIONS)
-        limits = self._limits_of(known, coef, kappa, rows, where, at)
-        matrix = self._geometry(known, limits, kappa, rows, at)
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedLinear:
+        releases = self.releases_by_stage
+        # Σ x xᵀ twice, as in logistic regression.  Outcomes are centred and scaled by their released
+        # range, so that Σ w u y, released beside the second one, has as little noise as possible.
+        crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
+        outcome_range = self._range(gate, cached(OutcomesOnly(source)), crude.n)
+        query = moment_and_score(self.neighbours, outcome_range.middle, outcome_range.half)
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        column_kappa = of_columns(self._kappa(moments.n), len(context.columns))
+        row_kappa = self._kappa(moments.n)
+        # κ of columns says how far out a value may be before its column is scaled down, κ of rows which
+        # leverage has full weight.  The pilot is a ridge estimate, in columns whitened without limits.
+        white = preconditioner(moments.matrix, context.columns, moments.n, row_kappa)
+        coef = self._pilot_coef(moments, outcome_range, white, row_kappa)
+        if self.plan.target == ASKED and releases.of(FIRST_STEP):
+            row_kappa = self._of_rows(moments.n, CLIP_SDS)
+        limits = self._winsor_limits(moments, coef, column_kappa, row_kappa, outcome_range, context)
+        matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
         if self.plan.target == ASKED:
-            place = self._place(matrix, coef, limits, known, where, at)
-            for release in booked.of(FIRST_STEP):
-                usual = math.sqrt(known.n / len(coef)) / release.noise_sd / _DEVIATIONS
-                first = where.half / math.sqrt(rows) * max(1.0, usual)
-                coef = self._better_line(gate, release, source, place, first)
-                # the limits rest on the coefficients, which are known better now
-                limits = self._limits_of(known, coef, kappa, rows, where, at)
-                matrix = self._geometry(known, limits, kappa, rows, at)
-        line = self._line(matrix, coef, limits, at)
-        tail = self._influences(gate, source, line, known.n, where, rows)
+            # A pilot step.  Influences are not known yet: its clip is what a residual of half the
+            # released range has at typical leverage, or longer by the expected distance of the pilot.
+            pilot = self._pilot(matrix, coef, limits, moments, outcome_range, context)
+            for release in releases.of(FIRST_STEP):
+                distance = math.sqrt(moments.n / len(coef)) / release.noise_sd / CLIP_SDS
+                pilot_clip = outcome_range.half / math.sqrt(row_kappa) * max(1.0, distance)
+                coef = self._pilot_step(gate, release, source, pilot, pilot_clip)
+                # winsor limits depend on the slopes
+                limits = self._winsor_limits(
+                    moments, coef, column_kappa, row_kappa, outcome_range, context
+                )
+                matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
+        # The clip: by the released tail of the influences around the pilot.
+        linearization = self._linearization(matrix, coef, limits, context)
+        tail = self._influences(gate, source, linearization, moments.n, outcome_range, row_kappa)
         if tail is None:
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
             clip = Clip(tail.point(_KNEE))
-            for release in booked.of(FIRST_STEP):
-                line = self._robust_step(gate, release, source, line, clip)
+            for release in releases.of(FIRST_STEP):
+                linearization = self._robust_step(gate, release, source, linearization, clip)
         else:
-            noise = self._scales().gradient / known.n
+            noise = self._scales().gradient / moments.n
             clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
-        last = self._last_step(gate, source, known.n, line, clip, at)
-        fit = Fitted.of(last, matrix, known, at.columns, centre_of(known.matrix, at.columns))
-        fit = self._allowing_for(fit, where, clip, rows)
-        fit, said = self._concluded(self._asked(fit, at), limits, 1.0, line.clipped, seed)
-        return FinishedLine(line, fit, said, where, clip, rows)
-
-    def _kappa(self, n: float) -> float:
-        return self._scales().kappa(len(self.design.names), n)
+        # The estimate: score, Hessian and score covariance at the pilot; the step needs no remainder.
+        last = self._exact_step(gate, source, moments.n, linearization, clip, context)
+        fit = ReleasedFit.of(
+            last, matrix, moments, context.columns, centre_of(moments.matrix, context.columns)
+        )
+        fit = self._with_clip_bias(fit, outcome_range, clip, row_kappa)
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, 1.0, linearization.clipped, seed
+        )
+        return FittedLinear(linearization, fit, inference, outcome_range, clip, row_kappa)
 
     @staticmethod
     def _geometry(
-        known: Moments, limits: WinsorLimits, kappa: float, rows: float, at: Setting
+        moments: Moments,
+        limits: WinsorLimits,
+        column_kappa: float,
+        row_kappa: float,
+        context: FitContext,
     ) -> Array:
-        """The matrix of the geometry: columns are scaled by their radius, rows have their own."""
-        matrix = preconditioner(known.matrix, at.columns, known.n, kappa, limits.reach, rows)
-        return matrix * math.sqrt(kappa / rows)
+        """Return the preconditioner: κ of columns scales columns, and κ of rows the rows."""
+        matrix = preconditioner(
+            moments.matrix, context.columns, moments.n, column_kappa, limits.reach, row_kappa
+        )
+        return matrix * math.sqrt(column_kappa / row_kappa)
 
-    def _limits_of(
-        self, known: Moments, coef: Array, kappa: float, rows: float, where: Range, at: Setting
+    def _winsor_limits(
+        self,
+        moments: Moments,
+        coef: Array,
+        column_kappa: float,
+        row_kappa: float,
+        outcome_range: OutcomeRange,
+        context: FitContext,
     ) -> WinsorLimits:
-        """The limits of numbers: a clip of influences is taken for 2.5 sds of a residual."""
+        """Return the winsor limits of numeric columns, with 2.5 sds of a residual for the clip."""
         d = len(coef)
         scales = self._scales()
         costs = Costs(
-            radius2=kappa * d,
-            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / known.n,
-            hessian_share=scales.hessian * rows * d / known.n,
-            size=where.half / _DEVIATIONS,
+            radius2=column_kappa * d,
+            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / moments.n,
+            hessian_share=scales.hessian * row_kappa * d / moments.n,
+            size=outcome_range.half / CLIP_SDS,
         )
-        information = known.n / (where.half / _DEVIATIONS) ** 2
-        return self._limits(known.matrix, coef, information, costs, at, known)
+        information = moments.n / (outcome_range.half / CLIP_SDS) ** 2
+        return self._limits(moments.matrix, coef, information, costs, context, moments)
 
-    def _place(
+    def _pilot(
         self,
         matrix: Array,
         coef: Array,
         limits: WinsorLimits,
-        known: Moments,
-        where: Range,
-        at: Setting,
-    ) -> Place:
-        """Where the first step is taken."""
-        moments = known.of(np.arange(len(coef)))
-        dispersion = (where.half / _DEVIATIONS) ** 2
-        terrain = Terrain(moments, coef, matrix, IDENTITY, dispersion=dispersion)
-        return Place(terrain, self._line(matrix, coef, limits, at))
+        moments: Moments,
+        outcome_range: OutcomeRange,
+        context: FitContext,
+    ) -> Pilot:
+        """Return local model and linearization at coefficients of (1, x')."""
+        second_moments = moments.definite
+        dispersion = (outcome_range.half / CLIP_SDS) ** 2
+        local_model = LocalModel(second_moments, coef, matrix, IDENTITY, dispersion=dispersion)
+        return Pilot(local_model, self._linearization(matrix, coef, limits, context))
 
-    def _range(self, gate: Gate, source: Source, n: float) -> Range:
-        """Three histograms, each inside what the last has left."""
+    def _range(self, gate: Gate, source: Source, n: float) -> OutcomeRange:
+        """Release the range of the outcome by histograms, each zooming in on the last."""
         low, high = -_RANGE / 2, _RANGE / 2
-        for booked in self.booked.of(OUTCOME):
+        for release in self.releases_by_stage.of(OUTCOME):
             counts = gate.release(
-                booked, source, histogram(inner_edges(low, high), self.neighbours)
+                release, source, histogram(inner_edges(low, high), self.neighbours)
             ).value
-            low, high = narrowed(counts, low, high, n, booked.noise_sd)
-        return Range(low, high)
+            low, high = narrowed(counts, low, high, n, release.noise_sd)
+        return OutcomeRange(low, high)
 
-    def _crude_line(self, known: Moments, where: Range, matrix: Array, kappa: float) -> Array:
-        """Coefficients of (1, x') from the moments: a ridge in columns whitened by the geometry."""
+    def _pilot_coef(
+        self, moments: Moments, outcome_range: OutcomeRange, matrix: Array, kappa: float
+    ) -> Array:
+        """Return pilot coefficients of (1, x'): a ridge estimate in whitened columns."""
         whitening = matrix * np.sqrt(kappa * len(matrix))
-        noise = 2 * known.noise * whitening @ known.back
-        moments = whitening @ known.matrix @ whitening.T
-        line = (
-            where.half
+        noise = 2 * moments.noise * whitening @ moments.back
+        second_moments = whitening @ moments.matrix @ whitening.T
+        coef = (
+            outcome_range.half
             * whitening.T
-            @ crude_line(moments, 2 * whitening @ known.score, noise @ noise.T, known.n)
+            @ least_squares_pilot(
+                second_moments, 2 * whitening @ moments.score, noise @ noise.T, moments.n
+            )
         )
-        line[0] += where.middle
-        return np.asarray(line)
-
-    def _line(self, matrix: Array, coef: Array, limits: WinsorLimits, at: Setting) -> Line:
-        ends = self._winsorised(limits, at)
-        return Line(IDENTITY, matrix @ at.matrix, coef @ at.matrix, np.inf, *ends)
+        coef[0] += outcome_range.middle
+        return np.asarray(coef)
 
     def _influences(
-        self, gate: Gate, source: Source, line: Line, n: float, where: Range, kappa: float
+        self,
+        gate: Gate,
+        source: Source,
+        linearization: Linearization,
+        n: float,
+        outcome_range: OutcomeRange,
+        kappa: float,
     ) -> Tail | None:
-        """The released tail of influences; None where nobody should be clipped.
+        """Release the tail of influences; None where no outcome is to be clipped.
 
-        The counts begin at four times the released range of outcomes: above, where nearly nobody is,
-        each bin would add its noise to all below.
+        Its bins begin at `_REACH` times half the released range of outcomes: above, where hardly any
+        record is, every further bin would add its noise to all cumulated counts.
         """
-        booked = self.booked.of(INFLUENCE)
-        if not booked:
+        releases = self.releases_by_stage.of(INFLUENCE)
+        if not releases:
             return None
         shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
-        largest = min(_RANGE, _REACH * where.half) * shorter
-        what = influence_histogram(largest, self.neighbours)
-        rows = AtLine(source, line, self.design.norm2, self.neighbours)
-        counts = gate.release(booked[0], rows, what).value
+        largest = min(_RANGE, _REACH * outcome_range.half) * shorter
+        query = influence_histogram(largest, self.neighbours)
+        rows = LinearizedRows(source, linearization, self.design.norm2, self.neighbours)
+        counts = gate.release(releases[0], rows, query).value
         caution = _CAUTION if self.plan.tail == CAUTIOUS else 0.0
         return Tail.halving(
-            counts, n, booked[0].noise_sd, largest, caution=caution, end=_RANGE * shorter
+            counts, n, releases[0].noise_sd, largest, caution=caution, end=_RANGE * shorter
         )
 
     def _released(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
+        self,
+        gate: Gate,
+        release: NoisySum,
+        source: Source,
+        linearization: Linearization,
+        clip: Clip,
     ) -> tuple[Array, Array, Array]:
-        """Score, curvature and score covariance at a line."""
+        """Release score, Hessian and score covariance at a linearization."""
         stack = self.plan.stack
-        d = len(line.matrix)
-        what = step_sums(
-            line, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
+        d = len(linearization.matrix)
+        query = step_sums(
+            linearization, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
         )
-        return stack.split(gate.release(booked, source, what).value, d, clip.size)
+        return stack.split(gate.release(release, source, query).value, d, clip.size)
 
     def _robust_step(
-        self, gate: Gate, booked: NoisySum, source: Source, line: Line, clip: Clip
-    ) -> Line:
-        """A better line for the robust target, which is not linear: a step of its own."""
-        score, hessian, _ = self._released(gate, booked, source, line, clip)
+        self,
+        gate: Gate,
+        release: NoisySum,
+        source: Source,
+        linearization: Linearization,
+        clip: Clip,
+    ) -> Linearization:
+        """Return the linearization after a pilot step of the robust target, whose score is not linear."""
+        score, hessian, _ = self._released(gate, release, source, linearization, clip)
         mean = float(np.trace(hessian)) / len(score)
         if mean <= 3 * self._scales(FIRST_STEP).hessian:
-            return line
+            return linearization
         step = solved(raised(hessian, _ONE_STEP * mean), score)
-        return replace(line, coef=line.coef + line.matrix.T @ step)
+        return replace(linearization, coef=linearization.coef + linearization.matrix.T @ step)
 
-    def _last_step(
-        self, gate: Gate, source: Source, n: float, line: Line, clip: Clip, at: Setting
+    def _exact_step(
+        self,
+        gate: Gate,
+        source: Source,
+        n: float,
+        linearization: Linearization,
+        clip: Clip,
+        context: FitContext,
     ) -> Step:
-        """The step of the estimate: it is exact, and leaves nothing."""
+        """Release the last score and matrices: the posterior takes the step, which has no remainder."""
         score, hessian, score_cov = self._released(
-            gate, self.booked.of(ESTIMATE)[0], source, line, clip
+            gate, self.releases_by_stage.of(ESTIMATE)[0], source, linearization, clip
         )
         scales: Scales = self._scales()
         nothing = np.zeros(len(score))
         return Step(
-            line=solved(line.matrix.T, line.coef),
+            coef_u=solved(linearization.matrix.T, linearization.coef),
             step=nothing,
             score=score,
-            rest=nothing,
+            remainder=nothing,
             hessian=hessian,
-            score_cov=at.clustered(score_cov, source, n),
+            score_cov=context.clustered(score_cov, source, n),
             score_noise=clip.size * scales.gradient,
-            rest_noise=0.0,
+            remainder_noise=0.0,
             scales=replace(scales, score_cov=clip.size**2 * scales.score_cov),
             family=IDENTITY,
         )
 
-    def _allowing_for(self, fit: Fitted, where: Range, clip: Clip, kappa: float) -> Fitted:
-        """Sizes in units of the outcome; what the clip takes off may all move the level, and any
-        direction by a part of it.
+    def _with_clip_bias(
+        self, fit: ReleasedFit, outcome_range: OutcomeRange, clip: Clip, kappa: float
+    ) -> ReleasedFit:
+        """Add prior sds in units of the outcome, and the clipping bias.
+
+        The bias of the intercept is at most the mean excess over the clip at typical leverage, as all of
+        it may be on one side; `_clip_bias` has that of all directions.
         """
-        allowed = np.zeros(len(fit.centre))
-        allowed[0] = math.sqrt(kappa) * clip.excess
+        bias_bound = np.zeros(len(fit.centre))
+        bias_bound[0] = math.sqrt(kappa) * clip.excess
         return replace(
             fit,
-            sizes=outcome_sizes(fit.spread, fit.columns.dummy, where.half / _DEVIATIONS),
-            allowed=allowed,
+            sizes=outcome_sizes(fit.spread, fit.columns.dummy, outcome_range.half / CLIP_SDS),
+            bias_bound=bias_bound,
             bias=self._clip_bias(fit, clip),
         )
 
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
-        assert isinstance(done, FinishedLine)
-        result = super()._result(gate, n, at, done)
-        assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
-
-    def _band(self, line: Array, done: FinishedLine) -> Band:
-        """The line and the band around it, in the units of the user."""
+    def _band(self, coef: Array, fitted: FittedModel) -> Band:
+        assert isinstance(fitted, FittedLinear)
         outcome = self.design.outcome
-        where = done.where
-        clip = done.clip
-        drawn = outcome.half * line
-        drawn[0] += outcome.centre
-        # an influence times it is a residual, for a record of average influence
-        size = math.sqrt(done.kappa) * outcome.half
-        return Band(
-            line=drawn,
-            clip=outcome.half * clip.size,
-            width=size * clip.size,
-            excess=size * clip.excess,
-            limit=size * clip.limit,
-            low=outcome.centre + outcome.half * where.low,
-            high=outcome.centre + outcome.half * where.high,
+        in_units = outcome.half * coef
+        in_units[0] += outcome.centre
+        return band(
+            in_units,
+            fitted.clip,
+            outcome.half,
+            # r = influence/‖u‖, and the average ‖u‖² is 1/κ
+            math.sqrt(fitted.kappa) * outcome.half,
+            (
+                outcome.centre + outcome.half * fitted.outcome_range.low,
+                outcome.centre + outcome.half * fitted.outcome_range.high,
+            ),
         )
 
     def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Huber" if self.plan.target == ROBUST else "squared error",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at a released line",
-            recipe="steps",
-            words=self.words(n),
+        """Return what was estimated, for the result."""
+        return replace(
+            super().model(n),
+            loss="Huber" if self.plan.target == ROBUST else self.LOSS_NAME,
             of="residual",
             centre=self.design.outcome.centre,
             penalty_scale=self.design.outcome.half,

@@ -1,4 +1,17 @@
-"""Logistic regression by steps: a first line, three steps, that of the estimate, and its rest."""
+"""Logistic regression by Newton steps on noisy sums: a pilot, the estimate and its remainder.
+
+| symbol | meaning                                                                  |
+| ------ | ------------------------------------------------------------------------ |
+| θ      | coefficients of (1, x'), the standardised columns                        |
+| A, u   | preconditioner, and the row A x': typical ‖u‖² is 1/κ                    |
+| p      | E[y] given x, at the pilot coefficients                                  |
+| g, H   | score Σ w (y - p) u and Hessian Σ w p(1 - p) u uᵀ, w the row weights     |
+
+A Newton step from pilot coefficients solves H a = g.  Near the maximum its error is quadratic in the
+distance, so that three pilot steps with little of the budget come close enough for one exact step.  What
+that step leaves, the remainder R, has no outcome in it and is released as well, so that the equation of
+the posterior (`dpinfer.inference.posterior`) holds however far the pilot is off.
+"""
 
 import math
 from collections.abc import Mapping
@@ -9,10 +22,11 @@ import numpy as np
 
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
+from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.ordinary import Ordinary
+from dpinfer.fit.publishing import in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.step_plan import (
     ASKED,
     CLIP,
     CRUDE,
@@ -20,61 +34,51 @@ from dpinfer.fit.stepped import (
     FIRST,
     FORMER,
     MOMENTS,
-    REST,
+    REMAINDER,
     SCALES,
     TYPICAL,
-    Finished,
-    Place,
-    Setting,
     StepBudget,
-    Stepped,
     StepPlan,
-    crude_moments,
-    in_the_geometry,
-    notion,
-    ordinary_words,
-    refined_moments,
+    adjacency,
     require_alone,
     spendable,
     target_of,
 )
+from dpinfer.fit.stepped import FittedModel, Pilot, Stepped, crude_moments, refined_moments
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
     FARTHEST_SDS,
-    LEAST_EVENTS,
-    LOGISTIC_RADIUS,
+    MIN_EVENTS,
     SURE,
     Columns,
     Moments,
-    Radius,
     centre_of,
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, Usual, first_line, information
-from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessian, logistic_pilot
+from dpinfer.inference.posterior import LEVEL, ReleasedFit
 from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
-from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.step_sums import Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import LOGIT
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Model, Words
+from dpinfer.result.statements import Words
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
 LOGISTIC_TARGETS = (ASKED,)
-_LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REST: 0.03}
-_TYPICAL_CURVATURE = 0.15  # a public guess of the mean curvature p(1 - p)
+_LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REMAINDER: 0.03}
+_TYPICAL_CURVATURE = 0.15  # a public guess of the mean of p(1 - p)
 _TYPICAL_FARTHEST = 1.1  # ... and of the largest influence of an outcome over a typical one
 
-# of the deviation of the score: what its noise may add if the largest influence can make it so
+# largest sd of the noise of the score over its sampling sd, as far as the clip of influences decides it
 _ADDED = 0.75
-_INFLUENCE = (1.2, 3.0)  # the largest influence over a typical one, at least and at most
+_INFLUENCE = (1.2, 3.0)  # bounds of the largest influence over a typical one
 
 
 @dataclass(frozen=True)
@@ -112,35 +116,31 @@ class GeometryPlan(StepPlan):
         self._check(LOGISTIC_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
-        """Three first steps, then the estimate and what it leaves."""
+    def default_shares(self) -> Mapping[str, float]:
+        """Return the shares: most for the estimate, the rest for its pilot and the remainder."""
         return _LOGISTIC
 
     @property
     def parts(self) -> Mapping[str, int]:
-        """Three first steps."""
+        """Return the number of releases of a stage: there are three pilot steps."""
         return {**super().parts, FIRST: 3}
 
     @property
-    def radius(self) -> Radius:
-        """Those of logistic regression."""
-        return LOGISTIC_RADIUS
-
-    @property
     def stack(self) -> Stack:
-        """The curvature counts for more than in least squares: it decides more of the error, and V
-        is near to it.
+        """Return the weights of the stacked matrices.
+
+        The Hessian has a larger weight than in least squares: its noise decides more of the error, and the
+        score covariance V is close to H, which it equals where the model is right.
         """
-        notion = Neighbours(self.neighbours)
-        return Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
+        adjacency = Neighbours(self.neighbours)
+        return Stack(1.0, 0.25, adjacency) if adjacency.counted else Stack(0.5, 0.1, adjacency)
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
-        thumb.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
 
-        Typical is a level that one record in twenty has.  With mean curvature .15 there are N = .15
-        n/20 events of its rarer outcome.  It takes N >= 8, and a number that is clear of the noise
-        of score and curvature there.
+        Typical is a level that one record in twenty has.  With a mean p(1 - p) of .15 it has N = .15 n/20
+        events of its rarer outcome.  To be reported it needs N >= 8, and N clear of the noise of score and
+        Hessian in its direction.
         """
         scales = self.scales()
         d = len(columns)
@@ -149,7 +149,7 @@ class GeometryPlan(StepPlan):
         by_curvature = _TYPICAL_CURVATURE * scales.hessian * max(1.0, kappa * d * TYPICAL)
         by_score = _TYPICAL_FARTHEST * scales.gradient * math.sqrt(max(1 / kappa, d * TYPICAL))
         return number / max(
-            LEAST_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature)
+            MIN_EVENTS, SIGNAL * by_curvature, SURE * math.hypot(by_score, by_curvature)
         )
 
 
@@ -164,11 +164,15 @@ class LogisticSteps(Stepped[GeometryPlan]):
         "penalty have"
     )
     FAMILY = LOGIT
+    LOSS = Logistic
+    PLAN = GeometryPlan
+    LOSS_NAME = "Logistic()"
 
     @classmethod
     def of(cls, design: Design, options: Options) -> Recipe | None:
-        """By default with a zCDP or (ε, δ) budget, or none, and nothing else asked for, where there
-        is an intercept.
+        """Return the recipe where these options ask for no penalty, else None.
+
+        It is the default with a zCDP or (ε, δ) budget, or none, where there is an intercept.
         """
         if not isinstance(options.loss, Logistic):
             return None
@@ -188,7 +192,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             plan = GeometryPlan(
                 spendable(options.budget),
                 name,
-                notion(design, options),
+                adjacency(design, options),
                 far_values=options.far_values or CLIP,
             )
         if options.penalty is not None:
@@ -197,13 +201,11 @@ class LogisticSteps(Stepped[GeometryPlan]):
             raise InputError(
                 f"the target {plan.target!r} needs an intercept: drop the -1 or 0 from the formula"
             )
-        if isinstance(plan.budget, NoPrivacy):
-            return Ordinary(cls(design, plan))
         return cls(design, plan)
 
     @staticmethod
     def _default(design: Design, options: Options) -> str | None:
-        """The target where none is asked for; None where the fit has a penalty then."""
+        """Return the target where none is asked for; None where such a fit has a penalty."""
         if options.plan is not None or options.penalty is not None:
             return None
         if not isinstance(options.budget, StepBudget):
@@ -213,24 +215,28 @@ class LogisticSteps(Stepped[GeometryPlan]):
         return ASKED
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
-        """The ordinary logistic regression of rows (1, x~).  NOT PRIVATE."""
-        start = np.zeros(people.rows.shape[1])
-        return noiseless.logistic(people.rows, people.labels, start, people.shares, people.starts)
+    def ordinary(observations: Block) -> NoiselessFit:
+        """Return the ordinary logistic regression of rows (1, x~).  NOT PRIVATE."""
+        start = np.zeros(observations.rows.shape[1])
+        return noiseless.logistic(
+            observations.rows, observations.labels, start, observations.shares, observations.starts
+        )
 
     @staticmethod
-    def as_seen(
+    def stated_regression(
         result: FitResult,  # noqa: ARG004  (no outcome is clipped)
         design: Design,  # noqa: ARG004
-        seen: Block,
+        observations: Block,
         columns: Array,  # noqa: ARG004
-        asked: NoiselessFit,
+        ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
-        """The logistic regression of rows with the weights and clips of a result.  NOT PRIVATE."""
-        return noiseless.logistic(seen.rows, seen.labels, asked.coef, seen.weights), 0.0
+        """Return the logistic regression with the weights and clips of a result.  NOT PRIVATE."""
+        return noiseless.logistic(
+            observations.rows, observations.labels, ordinary.coef, observations.weights
+        ), 0.0
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
-        """Of the ordinary regression, in a released geometry."""
+        """Return name, estimand and method for reports."""
         about = [ordinary_words(self.design, self.NAME), in_the_geometry(self.design, "log-odds")]
         return Words(
             name=self.NAME,
@@ -238,103 +244,134 @@ class LogisticSteps(Stepped[GeometryPlan]):
             method="logistic regression in a released geometry, docs/geometry.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> Finished:
-        booked = self.booked
-        crude = crude_moments(gate, booked.of(CRUDE)[0], source, at)
-        what = moment_and_score(self.neighbours)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], source, at, crude, what)
-        first = first_line(known.matrix, known.score, known.n, at.columns, known.noise * known.back)
-        limits = self._limits_of(known, first, at)
-        place = self._place(known, limits, first, at)
-        for release in booked.of(FIRST):
-            line = self._better_line(gate, release, source, place, place.line.most)
-            # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, line, at)
-            place = self._place(known, limits, line, at)
-        last = self._step_and_rest(gate, source, known.n, place, place.line.most, at)
-        fit = Fitted.of(
-            last, place.terrain.matrix, known, at.columns, centre_of(known.matrix, at.columns)
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
+        releases = self.releases_by_stage
+        # Σ x xᵀ twice: the first release gives a preconditioner, the second is precise in its metric.
+        # The score at θ = 0, Σ w (y - 1/2) u, is released along with the second.
+        crude = crude_moments(gate, releases.of(CRUDE)[0], source, context)
+        query = moment_and_score(self.neighbours)
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], source, context, crude, query)
+        pilot_coef = logistic_pilot(
+            moments.matrix,
+            moments.score,
+            moments.n,
+            context.columns,
+            moments.noise * moments.back,
+            self._scales().kappa(len(moments.matrix), moments.n),
         )
-        usual = Usual.at(known.of(np.arange(len(first))), place.terrain.line)
-        clipped = place.line.clipped
-        fit, said = self._concluded(self._asked(fit, at), limits, usual.information, clipped, seed)
-        return Finished(place.line, fit, said)
+        limits = self._winsor_limits(moments, pilot_coef, context)
+        pilot = self._pilot(moments, limits, pilot_coef, context)
+        # Pilot steps.  Their noise is an error of the point where scores are evaluated, not of the
+        # estimate: that uses fresh noise, and is corrected for the distance by the remainder.
+        for release in releases.of(FIRST):
+            pilot_coef = self._pilot_step(
+                gate, release, source, pilot, pilot.linearization.max_influence
+            )
+            # winsor limits depend on the slopes, and the row weights on p(1 - p): both anew
+            limits = self._winsor_limits(moments, pilot_coef, context)
+            pilot = self._pilot(moments, limits, pilot_coef, context)
+        # The estimate: g, H and V at the last pilot coefficients, then R after the step a.
+        last = self._final_step(
+            gate, source, moments.n, pilot, pilot.linearization.max_influence, context
+        )
+        fit = ReleasedFit.of(
+            last,
+            pilot.local_model.matrix,
+            moments,
+            context.columns,
+            centre_of(moments.matrix, context.columns),
+        )
+        # Post-processing: bias bounds of the winsor limits, the posterior, and what is reported.
+        typical = MeanInformation.at(moments.definite, pilot.local_model.coef)
+        clipped = pilot.linearization.clipped
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, typical.mean_slope, clipped, seed
+        )
+        return FittedModel(pilot.linearization, fit, inference)
 
-    def _influence(self, usual: Usual, n: float) -> float:
-        """The largest influence over a typical one: large where noise is small, as weights cost
-        bias.
+    def _influence(self, typical: MeanInformation, n: float) -> float:
+        """Return the largest influence allowed, over a typical one.
+
+        A larger one gives more noise, a smaller one down-weights more rows, which costs bias.
         """
-        added = _ADDED / self._noise_of(usual, n)
-        least, most = _INFLUENCE
-        # beyond, both grow: what is let in, and n over noise
-        return float(max(least, min(added, math.sqrt(most * added), FARTHEST_SDS)))
+        # the clip c at which c times the noise for a clip of 1 is `_ADDED` of the sampling sd
+        added = _ADDED / self._noise_of(typical, n)
+        lower, upper = _INFLUENCE
+        # Above `upper` it grows as the square root, so that noise still vanishes with n and so do the
+        # weights: no record is down-weighted in the limit.
+        return float(max(lower, min(added, math.sqrt(upper * added), FARTHEST_SDS)))
 
-    def _noise_of(self, usual: Usual, n: float) -> float:
-        """The sd of the noise of a score over its own, if the largest influence is a typical one."""
+    def _noise_of(self, typical: MeanInformation, n: float) -> float:
+        """Return the noise sd of the score over its sampling sd, at the influence of a typical row."""
         d = len(self.design.names)
-        return self._scales().gradient * math.sqrt(d * usual.farthest2 / (n * usual.information))
+        return self._scales().gradient * math.sqrt(
+            d * typical.max_residual2 / (n * typical.mean_slope)
+        )
 
-    def _limits_of(self, known: Moments, line: Array, at: Setting) -> WinsorLimits:
-        """The limits of numbers: a row counts fully where neither its leverage nor the largest
-        influence of its label is too large.
+    def _winsor_limits(self, moments: Moments, coef: Array, context: FitContext) -> WinsorLimits:
+        """Return the winsor limits of numeric columns.
+
+        A row has full weight where its leverage is at most κ and its largest influence at most B, that is
+        within the smaller of the two squared radii d κ and d B².
         """
         scales = self._scales()
-        d = len(line)
-        n = known.n
-        moments = known.of(np.arange(d))
-        usual = Usual.at(moments, line)
-        influence = self._influence(usual, n)
+        d = len(coef)
+        n = moments.n
+        second_moments = moments.definite
+        typical = MeanInformation.at(second_moments, coef)
+        influence = self._influence(typical, n)
         kappa = scales.kappa(d, n)
-        seen = raised(information(moments, line) / n, 1e-8)
-        mean = moments[0] / moments[0, 0]
+        hessian = raised(expected_hessian(second_moments, coef) / n, 1e-8)
+        mean = second_moments[0] / second_moments[0, 0]
         costs = Costs(
             radius2=d * min(kappa, influence**2),
-            noise_share=(influence * self._noise_of(usual, n)) ** 2,
+            noise_share=(influence * self._noise_of(typical, n)) ** 2,
             hessian_share=scales.hessian * kappa * d / n,
             size=LEVEL / 2,
             response=logistic(
-                float(mean @ line),
-                math.sqrt(max(line @ moments @ line / moments[0, 0] - (mean @ line) ** 2, 0.0)),
-                usual.information,
+                float(mean @ coef),
+                math.sqrt(
+                    max(
+                        coef @ second_moments @ coef / second_moments[0, 0] - (mean @ coef) ** 2,
+                        0.0,
+                    )
+                ),
+                typical.mean_slope,
             ),
         )
-        return self._limits(seen, line, n * usual.information, costs, at, known)
+        return self._limits(hessian, coef, n * typical.mean_slope, costs, context, moments)
 
-    def _place(self, known: Moments, limits: WinsorLimits, line: Array, at: Setting) -> Place:
-        """The geometry of a line: that of its information, and the largest influence of a label."""
+    def _pilot(
+        self, moments: Moments, limits: WinsorLimits, coef: Array, context: FitContext
+    ) -> Pilot:
+        """Return local model and linearization at coefficients of (1, x').
+
+        The preconditioner is the inverse root of the expected Hessian, with columns that have far values
+        scaled down (`preconditioner`).
+        """
         scales = self._scales()
-        columns = at.columns
+        columns = context.columns
         d = len(columns)
-        moments = known.of(np.arange(d))
-        usual = Usual.at(moments, line)
-        seen = raised(information(moments, line) / known.n, 1e-8) * known.n
-        influence = self._influence(usual, known.n)
-        kappa = scales.kappa(d, known.n)
-        # so that the largest influence takes no weight from what is within its limit
+        second_moments = moments.definite
+        typical = MeanInformation.at(second_moments, coef)
+        hessian = raised(expected_hessian(second_moments, coef) / moments.n, 1e-8) * moments.n
+        influence = self._influence(typical, moments.n)
+        kappa = scales.kappa(d, moments.n)
+        # columns with limits are scaled down further, so that the bound of influences takes no weight
+        # from a row within its limits
         stretch = math.sqrt(max(1.0, kappa / influence**2))
         distance = np.where(limits.limited, stretch, 1.0) * limits.reach
-        matrix = preconditioner(seen, columns, seen[0, 0], kappa, distance) / np.sqrt(
-            seen[0, 0] / known.n
+        matrix = preconditioner(hessian, columns, hessian[0, 0], kappa, distance) / np.sqrt(
+            hessian[0, 0] / moments.n
         )
+        # mean squared influence ‖u‖² max(p, 1 - p)², for Gaussian rows
         typical2 = (
-            float(np.trace(matrix @ seen @ matrix.T))
-            / (known.n * usual.information)
-            * usual.farthest2
+            float(np.trace(matrix @ hessian @ matrix.T))
+            / (moments.n * typical.mean_slope)
+            * typical.max_residual2
         )
-        most = influence * float(np.sqrt(typical2))
-        low, high = self._winsorised(limits, at)
-        seen_at = Line(LOGIT, matrix @ at.matrix, line @ at.matrix, most, low, high)
-        return Place(Terrain(moments, line, matrix), seen_at)
-
-    def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Logistic()",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at released lines",
-            recipe="steps",
-            words=self.words(n),
+        max_influence = influence * float(np.sqrt(typical2))
+        return Pilot(
+            LocalModel(second_moments, coef, matrix),
+            self._linearization(matrix, coef, limits, context, max_influence),
         )

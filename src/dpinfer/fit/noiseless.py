@@ -20,7 +20,7 @@ _STILL = 1e-6  # of the clip: a step that ends them
 
 
 @dataclass(frozen=True, repr=False)
-class People(Block):
+class Observations(Block):
     """Rows (1, x~), with what is added to the predictor of each as it is."""
 
     offset: Array | float = 0.0
@@ -37,11 +37,11 @@ class NoiselessFit:
 
     @property
     def std_error(self) -> Array:
-        """Of each coefficient."""
+        """Return the standard error of each coefficient."""
         return np.asarray(np.sqrt(np.diag(self.covariance)))
 
     def in_units(self, design: Design, centre: Array) -> "NoiselessFit":
-        """From coefficients of (1, x~) and a scaled outcome to original units, the intercept at
+        """Map coefficients of (1, x~) and a scaled outcome to original units, with the intercept at
         ``centre``.
         """
         matrix = units_matrix(design, centre)
@@ -74,15 +74,15 @@ def logistic(
     return NoiselessFit(coef, inverse @ scores @ inverse)
 
 
-def poisson(people: People, weights: Array | float | None = None) -> NoiselessFit:
+def poisson(observations: Observations, weights: Array | float | None = None) -> NoiselessFit:
     """Poisson regression of rows (1, x~); by default each row counts by its share.
 
     A zero row, which could not be encoded, counts for nothing.
     """
-    x = people.rows
-    y = people.labels
-    offset = people.offset * np.ones(len(y))
-    counts = (people.shares if weights is None else weights) * np.ones(len(y))
+    x = observations.rows
+    y = observations.labels
+    offset = observations.offset * np.ones(len(y))
+    counts = (observations.shares if weights is None else weights) * np.ones(len(y))
     w = np.where(x[:, 0] != 0, counts, 0.0)
     total = max(float(w @ y), np.finfo(float).tiny)
     mean = total / max(float(w.sum()), np.finfo(float).tiny)
@@ -100,18 +100,18 @@ def poisson(people: People, weights: Array | float | None = None) -> NoiselessFi
     step = minimise(totals, np.zeros(len(start)), mean * _TOLERANCE).coef
     inverse = np.linalg.inv(totals(step)[2])
     gaps = w * (y - np.exp(np.minimum(x @ (start + step) + offset, FARTHEST)))
-    scores = _score_total(x, gaps, people.starts)
+    scores = _score_total(x, gaps, observations.starts)
     return NoiselessFit(start + step, inverse @ scores @ inverse)
 
 
-def people_of(design: Design, block: Block) -> People:
+def observations_of(design: Design, block: Block) -> Observations:
     """Bounded rows as (1, x~), with the offset beside them where there is one."""
     rows = block.rows * np.sqrt(design.norm2)
     offset: Array | float = 0.0
     if design.offset is not None:
         offset = FARTHEST_OFFSET * rows[:, -1]
         rows = rows[:, :-1]
-    return People(
+    return Observations(
         rows, block.labels, block.weights, block.shares, block.starts, block.fixed, offset=offset
     )
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.fit.publishing import ordinary_words
 from dpinfer.fit.recipe import fit, half_widths, privacy
-from dpinfer.fit.stepped import Stepped, ordinary_words
+from dpinfer.fit.stepped import Stepped
 from dpinfer.inference.error_laws import ErrorLaw, sandwich
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square, weighted_sum
@@ -43,17 +44,17 @@ class Ordinary:
 
     @property
     def design(self) -> Design:
-        """That of the private fit."""
+        """Return the design of the private fit."""
         return self.twin.design
 
     @property
     def neighbours(self) -> Neighbours:
-        """Those of the private fit."""
+        """Return the adjacency of the private fit."""
         return self.twin.neighbours
 
     @property
     def budget(self) -> NoPrivacy:
-        """There is none."""
+        """Return no budget."""
         return NoPrivacy()
 
     def releases(self, n: int) -> tuple[Release, ...]:  # noqa: ARG002  (nothing depends on it)
@@ -61,11 +62,11 @@ class Ordinary:
         return (NoisyMinimum("estimate", NoPrivacy()),)
 
     def advice(self, n: int) -> str:  # noqa: ARG002
-        """Nothing."""
+        """Return no warning."""
         return ""
 
-    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
-        """Nothing: no noise hides a line."""
+    def futility(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+        """Return nothing: there is no noise."""
         return ""
 
     def run(self, gate: Gate, source: Source) -> FitResult:
@@ -150,7 +151,7 @@ class Ordinary:
         return minimise(totals, start, tolerance).coef
 
     def _start(self, rows: Source, varying: Array) -> tuple[Array, float]:
-        """Where the search begins: at 0 or, for counts, at their mean; and the size of an outcome."""
+        """Return the start of the search, 0 or for counts their mean, and the size of an outcome."""
         start = np.zeros(varying.shape[1])
         if not self.twin.FAMILY.counts:
             return start, 1.0
@@ -171,7 +172,7 @@ class Ordinary:
 
     @property
     def _largest(self) -> float:
-        """Of a predictor of counts, whose exponential would overflow."""
+        """Return an upper bound of the predictor, above which the mean of a count would overflow."""
         return FARTHEST if self.twin.FAMILY.counts else np.inf
 
     def _split(self, block: Block) -> tuple[Array, Array]:
@@ -201,7 +202,7 @@ class Ordinary:
         )
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
-        """Of the ordinary regression."""
+        """Return name, estimand and method for reports."""
         return Words(
             name=self.twin.NAME,
             about=ordinary_words(self.design, self.twin.NAME),
@@ -232,7 +233,7 @@ def _split_flat(curvature: Array, size: float) -> tuple[Array, Array]:
 
 
 def _known(back: Array, flat: Array) -> npt.NDArray[np.bool_]:
-    """Which coefficients, in the units of ``back``, no flat direction moves."""
+    """Return which coefficients, in the units of ``back``, do not change along a flat direction."""
     if not flat.shape[1]:
         return np.ones(len(back), bool)
     lengths = np.linalg.norm(back, axis=1)[:, None] * np.linalg.norm(flat, axis=0)

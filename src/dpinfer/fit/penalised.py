@@ -34,7 +34,7 @@ from dpinfer.fit.penalised_plan import (
     hessian_noise,
 )
 from dpinfer.fit.recipe import NoLoss, Options, fit, half_widths, privacy
-from dpinfer.fit.stepped import StepPlan
+from dpinfer.fit.step_plan import StepPlan
 from dpinfer.inference.error_laws import ErrorLaw, sandwich, total_covariance
 from dpinfer.mechanisms.losses import (
     Huber,
@@ -216,8 +216,8 @@ def error_law(
 
 
 def _further(aimed: Aimed, mask: float) -> Array | None:
-    """What the noise of the Hessian adds to the covariance through the step, and the mask of the
-    minimum as it is.
+    """Return the covariance that the noise of the Hessian adds through the step, plus the mask of the
+    minimum.
     """
     if not mask:
         return aimed.step_noise
@@ -228,8 +228,8 @@ def _further(aimed: Aimed, mask: float) -> Array | None:
 
 
 def noise_map(mechanism: Mechanism, hessian: Array, n: float, stepped: float = 0.0) -> Array:
-    """How the noise enters target - estimate: H⁻¹b/n for Algorithm 1 (in Algorithm 3), -b for 4 (in
-    5); stacks too.
+    """Return the map of the noise to target - estimate: H⁻¹b/n for Algorithm 1 (in 3), -b for 4 (in 5);
+    stacks too.
 
     ``stepped`` is the 2c of a step 2c H⁻¹θ~ back to the unpenalised target, which the noise of
     Algorithm 4 goes along.
@@ -298,7 +298,7 @@ class Penalised:
 
     @property
     def budget(self) -> Budget:
-        """That of the plan."""
+        """Return the cost of the plan."""
         return self.plan.budget
 
     def risk(self, n: int) -> Risk:
@@ -333,11 +333,11 @@ class Penalised:
         return first, *others
 
     def advice(self, n: int) -> str:  # noqa: ARG002  (a penalised fit reports every coefficient)
-        """That the penalty changes the estimand, where nobody asked for one."""
+        """Return a note that the penalty changes the estimand, where nobody asked for one."""
         return self.because
 
-    def hopeless(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
-        """Nothing: a penalised fit reports every coefficient."""
+    def futility(self, n: int, share: float | None = None) -> str:  # noqa: ARG002
+        """Return nothing: a penalised fit reports every coefficient."""
         return ""
 
     def run(self, gate: Gate, source: Source) -> FitResult:
@@ -417,11 +417,13 @@ class Penalised:
 
     @property
     def _penalty_scale(self) -> float:
-        """What the penalty is divided by where the objective is in units of the outcome."""
+        """Return the divisor of the penalty where the objective is in units of the outcome."""
         return float(self.design.outcome.half ** (2 - getattr(self.loss, "degree", 2)))
 
     def words(self, n: int | None) -> Words:
-        """Of the population risk, with its penalty."""
+        """Return name, estimand and method for reports: the minimiser of the population risk with its
+        penalty.
+        """
         assert n is not None
         return self._words(self.risk(n))
 
@@ -519,9 +521,7 @@ def _plan(budget: Budget | None, plan: Any) -> Plan:
 
 
 def _because(design: Design, options: Options) -> str:
-    """What to say of a penalty that nobody asked for: it changes the estimand, why it is there, how
-    to avoid it.
-    """
+    """Return the note on a penalty that nobody asked for: why it is there, and how to avoid it."""
     asked = (options.target, options.plan, options.penalty) != (None, None, None)
     if asked or not isinstance(options.loss, Logistic):
         return ""

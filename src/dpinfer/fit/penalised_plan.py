@@ -1,4 +1,4 @@
-"""How a budget is shared among the steps of a penalised fit.  Frozen and free of data."""
+"""The sharing of a budget among the steps of a penalised fit: frozen, and free of data."""
 
 import math
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from dpinfer.privacy.release import (
 SMALLEST_PENALTY = 1e-12
 """Below it the floor of Algorithm 2 is lost in rounding."""
 _PAPERS = 1e-3  # the penalty of the paper
-_HIDDEN = 1 / 8  # of L/(t sqrt n), about a quarter of a standard error: the mask of a minimum
+_MASKED = 1 / 8  # of L/(t sqrt n), about a quarter of a standard error: the mask of a minimum
 
 
 @dataclass(frozen=True)
@@ -336,11 +336,11 @@ def default_penalty(
         risk = Risk.penalised(loss, 1.0, n)
         entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
         cheap = float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
-        notion = Neighbours.of(Neighbours.REPLACE, units=units)
-        most = _HIDDEN * loss.slope_bound / (t * math.sqrt(n))
+        adjacency = Neighbours.of(Neighbours.REPLACE, units=units)
+        most = _MASKED * loss.slope_bound / (t * math.sqrt(n))
 
         def hidden(penalty: float) -> bool:
-            risk = Risk.penalised(loss, penalty, n, notion, records)
+            risk = Risk.penalised(loss, penalty, n, adjacency, records)
             return _mask(plan, risk, dim) <= most
 
         if cheap >= _PAPERS or hidden(cheap):

@@ -1,8 +1,11 @@
-"""Counts, rates and costs by steps: E[y | x] = exposure · exp(x·θ), y at least 0, without a law for y.
+"""Poisson regression of counts, rates and costs: E[y | x] = exposure · exp(x·θ), y at least 0.
 
-At a released line a Poisson step is a least-squares step, with a clip of its own for influences; what
-it leaves has no outcome in it and is released beside, as in logistic regression.  Outcomes are over
-their public bound, and an exposure over its own; the result returns to the units of the user.
+This is quasi-likelihood (Gourieroux, Monfort and Trognon 1984): the mean is modelled, and the variance is
+estimated by the sandwich.  A Newton step at released coefficients is a weighted least-squares step with
+weights μ, so that influences w‖u‖|y - μ| are clipped as in `dpinfer.fit.linear`; its remainder has no
+outcome in it and is released, as in `dpinfer.fit.logistic`.
+
+Outcomes are over their public bound, and exposures over theirs; the result is in the units of the user.
 """
 
 import math
@@ -13,55 +16,53 @@ from typing import ClassVar
 import numpy as np
 
 from dpinfer.fit import noiseless
-from dpinfer.fit.noiseless import NoiselessFit, People
-from dpinfer.fit.ordinary import Ordinary
-from dpinfer.fit.recipe import NoLoss, Options, Recipe
-from dpinfer.fit.stepped import (
+from dpinfer.fit.context import FitContext
+from dpinfer.fit.noiseless import NoiselessFit, Observations
+from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.recipe import NoLoss
+from dpinfer.fit.step_plan import (
     ASKED,
+    CLIP_SDS,
     CRUDE,
     ESTIMATE,
     EXPOSURE,
     FIRST_STEP,
     INFLUENCE,
     MOMENTS,
-    REST,
+    REMAINDER,
     SCALES,
     SIZES,
     TYPICAL,
-    AtLine,
-    Finished,
-    Place,
-    Setting,
-    Stepped,
     StepPlan,
+)
+from dpinfer.fit.stepped import (
+    FittedModel,
+    LinearizedRows,
+    Pilot,
+    Stepped,
     crude_moments,
-    in_the_geometry,
-    ordinary_words,
     refined_moments,
 )
 from dpinfer.inference.joint import SIGNAL
 from dpinfer.inference.moments import (
-    COUNTS_RADIUS,
-    LEAST_EVENTS,
+    MIN_EVENTS,
     Columns,
     Moments,
-    Radius,
     centre_of,
     preconditioner,
     raised,
 )
-from dpinfer.inference.newton import Terrain, count_line, information
-from dpinfer.inference.posterior import LEVEL, Fitted
+from dpinfer.inference.newton import LocalModel, expected_hessian, poisson_pilot
+from dpinfer.inference.posterior import LEVEL, ReleasedFit
 from dpinfer.inference.tails import Clip, CountSizes, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
-from dpinfer.mechanisms.step_sums import Line, Stack
+from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import count_edges
 from dpinfer.numerics.links import LOG
-from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult
@@ -81,12 +82,13 @@ _SHARES = {
     FIRST_STEP: 0.09,
     INFLUENCE: 0.06,
     ESTIMATE: 0.70,
-    REST: 0.03,
+    REMAINDER: 0.03,
 }
-_REACH = 4.0  # times how far counts are seen to go: the largest influence that is told apart
-_DEVIATIONS = 4.0  # of an outcome: a clip of influences, before one is chosen
-_TINY = 1e-300  # the least information of all records, in units of the outcome
-_CLIPPED = 1e-9  # an outcome that the band moves by less is as it was
+_REACH = (
+    4.0  # upper edge of the histogram of influences, over the largest counts that were released
+)
+_TINY = 1e-300  # smallest information of all records, in units of the outcome
+_CLIPPED = 1e-9  # change of an outcome below which it counts as unclipped: rounding
 
 
 _MEANING = (
@@ -105,7 +107,7 @@ _IN_THE_BAND = (
 
 @dataclass(frozen=True)
 class Counts(NoLoss):
-    """Counts, rates and costs, whose likelihood has a clip in the place of a bound."""
+    """The Poisson likelihood, whose score is not bounded: influences are clipped instead."""
 
 
 @dataclass(frozen=True)
@@ -144,42 +146,40 @@ class PoissonPlan(StepPlan):
         self._check(POISSON_TARGETS)
 
     @property
-    def usual(self) -> Mapping[str, float]:
-        """The stages with their usual shares."""
+    def default_shares(self) -> Mapping[str, float]:
+        """Return the stages with their default shares of the budget."""
         return _SHARES
 
     @property
-    def radius(self) -> Radius:
-        """That of counts."""
-        return COUNTS_RADIUS
-
-    @property
     def stack(self) -> Stack:
-        """That of least squares."""
+        """Return the weights of the stacked matrices, which are those of least squares."""
         return Stack.of(Neighbours(self.neighbours))
 
     def strength(self, columns: Columns, n: float) -> float:
-        """What a typical one of ``columns`` would have over what it takes to be printed, with ``n``
-        records: as in least squares.
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
+
+        It is that of least squares (`LinearPlan.strength`), with 8 records.
         """
         scales = self.scales()
         d = len(columns)
         noise = scales.hessian * max(1.0, scales.kappa(d, n) * d * TYPICAL)
-        return n * TYPICAL / max(LEAST_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
+        return n * TYPICAL / max(MIN_EVENTS, noise * max(SIGNAL, math.sqrt(2 * d)))
 
 
 @dataclass(frozen=True, eq=False)
-class FinishedCounts(Finished):
-    """A fit with what is known of the sizes of its counts, and the clip of influences."""
+class FittedCounts(FittedModel):
+    """A fit with the released sizes of its counts, and the clip of influences."""
 
     sizes: CountSizes
     clip: Clip
 
 
-def _dispersed(place: Place, dispersion: float) -> Place:
-    """A place with what is known of the variance of an outcome over its mean."""
-    terrain = replace(place.terrain, dispersion=dispersion, least=LEAST_EVENTS * dispersion)
-    return replace(place, terrain=terrain)
+def _dispersed(pilot: Pilot, dispersion: float) -> Pilot:
+    """Return a pilot whose local model has this dispersion, Var(y)/E[y]."""
+    local_model = replace(
+        pilot.local_model, dispersion=dispersion, min_information=MIN_EVENTS * dispersion
+    )
+    return replace(pilot, local_model=local_model)
 
 
 @dataclass(frozen=True)
@@ -190,50 +190,40 @@ class PoissonSteps(Stepped[PoissonPlan]):
     TARGETS: ClassVar[tuple[str, ...]] = POISSON_TARGETS
     OFFER = "Poisson regression has 'asked'"
     FAMILY = LOG
-
-    @classmethod
-    def of(cls, design: Design, options: Options) -> Recipe | None:
-        """Whatever is asked of counts, by a budget or a plan."""
-        if not isinstance(options.loss, Counts):
-            return None
-        plan = cls._plan(PoissonPlan, design, options)
-        if plan is None:
-            return None
-        cls._require_plain(design, options)
-        if isinstance(plan.budget, NoPrivacy):
-            return Ordinary(cls(design, plan))
-        return cls(design, plan)
+    LOSS = Counts
+    PLAN = PoissonPlan
+    LOSS_NAME = "Poisson"
 
     @staticmethod
-    def ordinary(people: Block) -> NoiselessFit:
-        """The ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
-        assert isinstance(people, People)
-        return noiseless.poisson(people)
+    def ordinary(observations: Block) -> NoiselessFit:
+        """Return the ordinary Poisson regression of rows (1, x~).  NOT PRIVATE."""
+        assert isinstance(observations, Observations)
+        return noiseless.poisson(observations)
 
     @staticmethod
-    def as_seen(
+    def stated_regression(
         result: FitResult,
         design: Design,
-        seen: Block,
+        observations: Block,
         columns: Array,
-        asked: NoiselessFit,  # noqa: ARG004  (the search needs no help)
+        ordinary: NoiselessFit,  # noqa: ARG004  (the search needs no help)
     ) -> tuple[NoiselessFit, float]:
-        """The Poisson regression of outcomes pulled into the band, with the weights of a result.
-        NOT PRIVATE.
-        """
+        """Return the Poisson regression of outcomes clipped to the band of a result.  NOT PRIVATE."""
         geometry = result.geometry
         band = result.band
         assert geometry is not None
         assert band is not None
-        assert isinstance(seen, People)
-        offset = seen.offset + (design.offset or 0.0)
-        most = design.outcome.half
-        pulled = band.pulled(geometry, columns, most * seen.labels, offset) / most
-        clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
-        return noiseless.poisson(replace(seen, labels=pulled), seen.weights), clipped
+        assert isinstance(observations, Observations)
+        offset = observations.offset + (design.offset or 0.0)
+        upper = design.outcome.half
+        pulled = band.pulled(geometry, columns, upper * observations.labels, offset) / upper
+        clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
+        return noiseless.poisson(
+            replace(observations, labels=pulled), observations.weights
+        ), clipped
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
-        """Of the ordinary regression, in a released geometry."""
+        """Return name, estimand and method for reports."""
         about = [
             ordinary_words(self.design, self.NAME),
             _MEANING if self.design.offset is None else _MEANING_EXPOSED,
@@ -246,206 +236,225 @@ class PoissonSteps(Stepped[PoissonPlan]):
             method="Poisson regression in a released geometry, docs/counts.md of dpinfer.",
         )
 
-    def _fitted(self, gate: Gate, source: Source, at: Setting, seed: int) -> FinishedCounts:
-        booked = self.booked
+    def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedCounts:
+        releases = self.releases_by_stage
+        # The offset is the last column of the rows: it has no coefficient, and no part in the moments.
         predictors = source if self.design.offset is None else WithoutOffset(source)
-        crude = crude_moments(gate, booked.of(CRUDE)[0], predictors, at)
+        crude = crude_moments(gate, releases.of(CRUDE)[0], predictors, context)
+        # The mean exposure sets the intercept of the pilot, and a histogram of outcomes the cap c at
+        # which E min(y, c) is estimated with the least noise over what it shows of E y.
         log_exposure = self._log_exposure(gate, source, crude.n)
         sizes = self._sizes(gate, source, crude.n)
         half = sizes.cap / 2
-        what = moment_and_score(self.neighbours, half, half)
-        known = refined_moments(gate, booked.of(MOMENTS)[0], predictors, at, crude, what)
-        noise = known.noise * known.back
-        first = count_line(known.matrix, known.score, noise, known.n, at.columns, sizes)
-        first[0] -= log_exposure
-        seen = self._information(known, first)
-        numbers = at.numbers(seen, known, self._kappa(known.n) * len(first))
-        first = numbers.gentle(first, sizes.largest_ratio)
-        limits = self._limits_of(known, first, sizes, at)
-        place = self._place(known, limits, first, sizes, at)
-        for release in booked.of(FIRST_STEP):
-            line = self._first_step(gate, release, source, known.n, place, sizes)
-            # the limits rest on the coefficients, which are known better now
-            limits = self._limits_of(known, line, sizes, at)
-            place = self._place(known, limits, line, sizes, at)
-        centre = centre_of(known.matrix, at.columns)
-        law = self._law(gate, source, place, known.n, sizes)
+        query = moment_and_score(self.neighbours, half, half)
+        moments = refined_moments(gate, releases.of(MOMENTS)[0], predictors, context, crude, query)
+        noise = moments.noise * moments.back
+        pilot_coef = poisson_pilot(
+            moments.matrix,
+            moments.score,
+            noise,
+            moments.n,
+            context.columns,
+            sizes,
+            self._kappa(moments.n),
+        )
+        pilot_coef[0] -= log_exposure
+        # A steep pilot slope would give the records far out in that column a mean, and so a weight, that
+        # the released sizes of outcomes rule out: slopes are limited to what these allow.
+        hessian = self._expected_hessian(moments, pilot_coef)
+        number_laws = context.numbers(hessian, moments, self._kappa(moments.n) * len(pilot_coef))
+        pilot_coef = number_laws.gentle(pilot_coef, sizes.largest_ratio)
+        limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+        pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
+        for release in releases.of(FIRST_STEP):
+            pilot_coef = self._first_step(gate, release, source, moments.n, pilot, sizes)
+            # winsor limits and the weights μ depend on the coefficients
+            limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+            pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
+        # The clip: by the released tail of influences around the pilot, and no smaller than one event.
+        centre = centre_of(moments.matrix, context.columns)
+        law = self._law(gate, source, pilot, moments.n, sizes)
         clip = self._chosen_clip(
             law,
             limits,
-            line * sizes.mean,
-            place.terrain.matrix,
-            self._scales().gradient / known.n,
-            self._of_an_event(place, centre, sizes, at),
+            pilot_coef * sizes.mean,
+            pilot.local_model.matrix,
+            self._scales().gradient / moments.n,
+            self._of_an_event(pilot, centre, sizes, context),
         )
-        # the variance of an outcome over its mean, as the tail has it
-        dispersed = _dispersed(place, law.mean_square(clip.size) * self._kappa(known.n))
-        last = self._step_and_rest(gate, source, known.n, dispersed, clip.size, at)
-        fit = Fitted.of(last, place.terrain.matrix, known, at.columns, centre)
-        fit = self._allowing_for(fit, clip, sizes)
-        clipped = place.line.clipped[: len(first)]
-        fit, said = self._concluded(self._asked(fit, at), limits, sizes.mean, clipped, seed)
-        return FinishedCounts(place.line, fit, said, sizes, clip)
+        # the dispersion Var(y)/E[y] is κ E s² by the law of clipped influences s, as typical ‖u‖² is 1/(κ E y)
+        dispersed = _dispersed(pilot, law.mean_square(clip.size) * self._kappa(moments.n))
+        last = self._final_step(gate, source, moments.n, dispersed, clip.size, context)
+        fit = ReleasedFit.of(last, pilot.local_model.matrix, moments, context.columns, centre)
+        fit = self._with_clip_bias(fit, clip, sizes)
+        clipped = pilot.linearization.clipped[: len(pilot_coef)]
+        fit, inference = self._inferred(
+            self._with_contrasts(fit, context), limits, sizes.mean, clipped, seed
+        )
+        return FittedCounts(pilot.linearization, fit, inference, sizes, clip)
 
     @property
     def _unit(self) -> float:
-        """The public bound of the outcome: a unit in which it is measured."""
+        """Return the public bound of the outcome, the unit in which it is measured."""
         return self.design.outcome.half
 
-    def _kappa(self, n: float) -> float:
-        return self._scales().kappa(len(self.design.names), n)
-
     def _log_exposure(self, gate: Gate, source: Source, n: float) -> float:
-        """The logarithm of the mean exposure over its bound; 0 where there is none."""
+        """Release the logarithm of the mean exposure over its bound; 0 without an exposure."""
         if self.design.offset is None:
             return 0.0
-        booked = self.booked.of(EXPOSURE)[0]
-        what = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
-        released = float(gate.release(booked, source, what).value[0])
-        # no less than what noise alone may be, so that a first line is never far too high
-        return math.log(min(max(released, booked.noise_sd) / n, 1.0))
+        release = self.releases_by_stage.of(EXPOSURE)[0]
+        query = exposure_total(FARTHEST_OFFSET * math.sqrt(self.design.norm2))
+        released = float(gate.release(release, source, query).value[0])
+        # no less than one sd of the noise, so that the intercept of the pilot is never far too high
+        return math.log(min(max(released, release.noise_sd) / n, 1.0))
 
     def _sizes(self, gate: Gate, source: Source, n: float) -> CountSizes:
-        """One histogram of the outcome, in bins by factors of two from its public bound down."""
-        booked = self.booked.of(SIZES)[0]
-        what = histogram(count_edges(), self.neighbours)
-        counts = gate.release(booked, cached(OutcomesOnly(source)), what).value[::-1]
-        return CountSizes.of(Tail.halving(counts, n, booked.noise_sd, 1.0, generous=True))
+        """Release the histogram of the outcome, in octaves down from its public bound."""
+        release = self.releases_by_stage.of(SIZES)[0]
+        query = histogram(count_edges(), self.neighbours)
+        counts = gate.release(release, cached(OutcomesOnly(source)), query).value[::-1]
+        return CountSizes.of(Tail.halving(counts, n, release.noise_sd, 1.0, generous=True))
 
-    def _information(self, known: Moments, line: Array) -> Array:
-        """sum μ x xᵀ at a line, in units of the mean of μ."""
-        seen = information(known.of(np.arange(len(line))), line, LOG)
-        return raised(seen / seen[0, 0], 1e-8) * known.n
+    def _expected_hessian(self, moments: Moments, coef: Array) -> Array:
+        """Return Σ μ x xᵀ at these coefficients over the mean of μ, for Gaussian rows."""
+        hessian = expected_hessian(moments.definite, coef, LOG)
+        return raised(hessian / hessian[0, 0], 1e-8) * moments.n
 
-    def _limits_of(
-        self, known: Moments, line: Array, sizes: CountSizes, at: Setting
+    def _winsor_limits(
+        self, moments: Moments, coef: Array, sizes: CountSizes, context: FitContext
     ) -> WinsorLimits:
-        """The limits of numbers: a clip of influences is taken for 4 sds of an outcome."""
-        d = len(line)
-        n = known.n
+        """Return the winsor limits of numeric columns, with 2.5 sds of an outcome for the clip."""
+        d = len(coef)
+        n = moments.n
         scales = self._scales()
         kappa = self._kappa(n)
         costs = Costs(
             radius2=kappa * d,
-            noise_share=(scales.gradient * _DEVIATIONS) ** 2 * d / n,
+            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / n,
             hessian_share=scales.hessian * kappa * d / n,
             size=LEVEL / 2,
             response=exponential,
             largest=sizes.largest_ratio,
         )
         dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
-        seen = self._information(known, line) / n
-        return self._limits(seen, line, n * sizes.mean / dispersion, costs, at, known)
+        hessian = self._expected_hessian(moments, coef) / n
+        return self._limits(hessian, coef, n * sizes.mean / dispersion, costs, context, moments)
 
-    def _place(
-        self, known: Moments, limits: WinsorLimits, line: Array, sizes: CountSizes, at: Setting
-    ) -> Place:
-        """The geometry of a line: that of its information."""
-        columns = at.columns
-        seen = self._information(known, line)
-        matrix = preconditioner(seen, columns, known.n, self._kappa(known.n), limits.reach)
+    def _pilot(
+        self,
+        moments: Moments,
+        limits: WinsorLimits,
+        coef: Array,
+        sizes: CountSizes,
+        context: FitContext,
+    ) -> Pilot:
+        """Return local model and linearization at coefficients of (1, x')."""
+        columns = context.columns
+        hessian = self._expected_hessian(moments, coef)
+        matrix = preconditioner(hessian, columns, moments.n, self._kappa(moments.n), limits.reach)
         matrix /= math.sqrt(sizes.mean)
-        low, high = self._winsorised(limits, at)
-        inner = matrix @ at.matrix
-        coef = line @ at.matrix
-        if self.design.offset is not None:
-            # it is added to the predictor as it is, and has no part in the geometry
-            inner = np.column_stack([inner, np.zeros(len(inner))])
-            coef = np.append(coef, FARTHEST_OFFSET)
-            low = np.append(low, -1.0)
-            high = np.append(high, 1.0)
-        terrain = Terrain(
-            known.of(np.arange(len(line))), line, matrix, LOG, least=_TINY, columns=columns
+        local_model = LocalModel(
+            moments.definite,
+            coef,
+            matrix,
+            LOG,
+            min_information=_TINY,
+            columns=columns,
         )
-        return Place(terrain, Line(LOG, inner, coef, np.inf, low, high))
+        return Pilot(local_model, self._linearization(matrix, coef, limits, context))
+
+    def _linearization(
+        self,
+        matrix: Array,
+        coef: Array,
+        limits: WinsorLimits,
+        context: FitContext,
+        max_influence: float = np.inf,
+    ) -> Linearization:
+        point = super()._linearization(matrix, coef, limits, context, max_influence)
+        if self.design.offset is None:
+            return point
+        # the offset is a last column of the rows, with a known coefficient and no part in the geometry
+        return replace(
+            point,
+            matrix=np.column_stack([point.matrix, np.zeros(len(matrix))]),
+            coef=np.append(point.coef, FARTHEST_OFFSET),
+            low=np.append(point.low, -1.0),
+            high=np.append(point.high, 1.0),
+        )
 
     def _law(
-        self, gate: Gate, source: Source, place: Place, n: float, sizes: CountSizes
+        self, gate: Gate, source: Source, pilot: Pilot, n: float, sizes: CountSizes
     ) -> TailLaw:
-        """The law of influences at the line of the estimate, by a released histogram."""
-        booked = self.booked.of(INFLUENCE)[0]
-        # influences are about an outcome over the root of its mean
+        """Release the histogram of influences at the pilot, and return the law of its tail."""
+        release = self.releases_by_stage.of(INFLUENCE)[0]
+        # an influence w‖u‖|y - μ| is about |y - μ|/sqrt(κ E y), so at most 1/sqrt(E y) for y <= 1
         end = 1.0 / math.sqrt(sizes.mean)
         largest = min(_REACH * sizes.reach, 1.0) * end
-        what = influence_histogram(largest, self.neighbours)
-        rows = AtLine(source, place.line, self.design.norm2, self.neighbours)
-        counts = gate.release(booked, rows, what).value
-        return TailLaw(Tail.halving(counts, n, booked.noise_sd, largest, end=end))
+        query = influence_histogram(largest, self.neighbours)
+        rows = LinearizedRows(source, pilot.linearization, self.design.norm2, self.neighbours)
+        counts = gate.release(release, rows, query).value
+        return TailLaw(Tail.halving(counts, n, release.noise_sd, largest, end=end))
 
-    def _of_an_event(self, place: Place, centre: Array, sizes: CountSizes, at: Setting) -> float:
-        """The influence of one event of the level, or reference, whose records have the largest: a
-        smaller clip would cut every event of that level.
+    def _of_an_event(
+        self, pilot: Pilot, centre: Array, sizes: CountSizes, context: FitContext
+    ) -> float:
+        """Return the largest influence of one event of any level, or reference level.
 
-        The histogram of influences cannot tell: events of a rare level are fewer than its noise.
+        A smaller clip would clip every event of that level, which the histogram of influences cannot
+        show: events of a rare level are fewer than its noise.
         """
-        dummy = at.columns.dummy
+        dummy = context.columns.dummy
         rows = [centre]
         for j in np.flatnonzero(dummy):
-            row = np.where(dummy & (at.columns.group == at.columns.group[j]), 0.0, centre)
+            row = np.where(dummy & (context.columns.group == context.columns.group[j]), 0.0, centre)
             rows += [row, row + (np.arange(len(row)) == j)]
-        leverage = np.linalg.norm(np.array(rows) @ place.terrain.matrix.T, axis=1)
+        leverage = np.linalg.norm(np.array(rows) @ pilot.local_model.matrix.T, axis=1)
         return sizes.event * float(leverage.max())
 
     def _first_step(
         self,
         gate: Gate,
-        booked: NoisySum,
+        release: NoisySum,
         source: Source,
         n: float,
-        place: Place,
+        pilot: Pilot,
         sizes: CountSizes,
     ) -> Array:
-        """A line near the estimate.  Influences are not known yet, so that the sizes of outcomes
-        tell the clip, for a record of usual leverage.
+        """Return better pilot coefficients, with a clip by the sizes of outcomes at typical leverage.
+
+        Influences are not released yet.
         """
-        cost = math.sqrt(len(place.terrain.line)) * self._scales(FIRST_STEP).gradient / n
+        cost = math.sqrt(len(pilot.local_model.coef)) * self._scales(FIRST_STEP).gradient / n
         law = TailLaw(sizes.tail)
         largest = law.clip(cost)
         dispersion = law.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
-        return self._better_line(gate, booked, source, _dispersed(place, dispersion), clip)
+        return self._pilot_step(gate, release, source, _dispersed(pilot, dispersion), clip)
 
-    def _allowing_for(self, fit: Fitted, clip: Clip, sizes: CountSizes) -> Fitted:
-        """What the clip takes off may all move the level, and any direction by a part of it."""
-        allowed = np.zeros(len(fit.centre))
-        allowed[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
+    def _with_clip_bias(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
+        """Add the clipping bias: the mean excess for the intercept, `_clip_bias` for all directions."""
+        bias_bound = np.zeros(len(fit.centre))
+        bias_bound[0] = math.sqrt(self._kappa(fit.moments.n) / sizes.mean) * clip.excess
         return replace(
             fit,
             bias=self._clip_bias(fit, clip),
-            allowed=allowed,
-            unseen=not sizes.seen,
+            bias_bound=bias_bound,
+            without_events=not sizes.positive,
         )
 
-    def _result(self, gate: Gate, n: int, at: Setting, done: Finished) -> FitResult:
-        assert isinstance(done, FinishedCounts)
-        result = super()._result(gate, n, at, done)
-        assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
-
-    def _band(self, line: Array, done: FinishedCounts) -> Band:
-        """The band around the line, in the units of the user."""
-        clip = done.clip
-        size = self._unit * math.sqrt(self._kappa(done.fit.moments.n) * done.sizes.mean)
-        return Band(
-            line=line,
-            clip=math.sqrt(self._unit) * clip.size,
-            width=size * clip.size,
-            excess=size * clip.excess,
-            limit=size * clip.limit,
-            low=0.0,
-            high=self._unit * done.sizes.reach,
+    def _band(self, coef: Array, fitted: FittedModel) -> Band:
+        assert isinstance(fitted, FittedCounts)
+        # r = influence/‖u‖, and the average ‖u‖² is 1/(κ E y)
+        root = math.sqrt(self._kappa(fitted.fit.moments.n) * fitted.sizes.mean)
+        return band(
+            coef,
+            fitted.clip,
+            math.sqrt(self._unit),
+            self._unit * root,
+            (0.0, self._unit * fitted.sizes.reach),
         )
 
     def model(self, n: int | None) -> Model:
-        """What was estimated."""
-        return Model(
-            loss="Poisson",
-            penalty=0.0,
-            n=n,
-            target=self.plan.target,
-            unit=self.design.unit,
-            mechanism="Gaussian sums at released lines",
-            recipe="steps",
-            words=self.words(n),
-            of=COUNT,
-        )
+        """Return what was estimated, for the result."""
+        return replace(super().model(n), of=COUNT)

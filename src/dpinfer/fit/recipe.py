@@ -26,14 +26,12 @@ from dpinfer.schema.design import Design
 
 @dataclass(frozen=True)
 class NoLoss:
-    """In the place of a loss, where a model has none that bounds what a record does; its recipe has
-    a subclass.
-    """
+    """A model without a loss that bounds what a record does; a recipe has a subclass in place of a loss."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is asked for beside the data; None where the user left it open."""
+    """The options of a fit; None where the user gave none."""
 
     loss: Loss | NoLoss
     budget: Budget | None = None
@@ -45,7 +43,7 @@ class Options:
 
     @property
     def counted(self) -> bool:
-        """Whether the number of records or units is public."""
+        """Return whether the number of records or units is public."""
         asked = (self.neighbours, getattr(self.plan, "neighbours", None))
         return not any(
             code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked
@@ -53,7 +51,7 @@ class Options:
 
 
 class Recipe(Protocol):
-    """What the estimators, the laboratory, the command line and the dry run ask of a fit.
+    """The interface of a fit to estimators, simulations, the command line and the dry run.
 
     A recipe answers for itself: nobody else asks which one it is.
     """
@@ -65,36 +63,33 @@ class Recipe(Protocol):
 
     @property
     def neighbours(self) -> Neighbours:
-        """What may differ between two data sets."""
+        """Return the adjacency."""
         ...
 
     @property
     def budget(self) -> Budget:
-        """What the releases cost together, in the terms it was asked for."""
+        """Return the cost of all releases together, in the terms in which it was given."""
         ...
 
     def releases(self, n: int) -> tuple[Release, ...]:
-        """What will be released of ``n`` records, from public facts alone; `BudgetError` if the
-        budget cannot pay.
+        """Return the releases of ``n`` records, from public facts alone; `BudgetError` if the budget cannot
+        pay.
         """
         ...
 
     def advice(self, n: int) -> str:
-        """What to say of a fit of ``n`` records beforehand, from public facts alone; mostly
-        nothing.
-        """
+        """Return a warning for a fit of ``n`` records, from public facts alone; mostly nothing."""
         ...
 
-    def hopeless(self, n: int, share: float | None = None) -> str:
-        """Why no ``n`` records could give more than one line in ten, from public facts alone;
-        mostly nothing.
+    def futility(self, n: int, share: float | None = None) -> str:
+        """Return why hardly a coefficient could be reported, from public facts alone; mostly nothing.
 
         ``share`` is a public guess of the share of the outcome's second level, where there is one.
         """
         ...
 
     def words(self, n: int | None) -> Words:
-        """What a report calls the model, what its intervals are about, how to cite the method."""
+        """Return name, estimand and method for reports."""
         ...
 
     def describe(self, n: int) -> str:
@@ -106,7 +101,9 @@ class Recipe(Protocol):
         ...
 
     def estimand(self, population: Rows) -> Array:
-        """What the intervals should cover on a population, in original units.  NOT PRIVATE."""
+        """Return the coefficients of a population that the intervals should cover, in original units.  NOT
+        PRIVATE.
+        """
         ...
 
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
@@ -157,22 +154,21 @@ def require_ids(design: Design, options: Options) -> None:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a fit is about, from public facts: what one record is, what is asked, the digest of a
-    schema.
+    """The public facts about a fit for the ledger: what one record is, the purpose, the digest of the schema.
 
-    The ledger is told these; ``question`` goes into the result.  ``hopeless`` is what
-    `Recipe.hopeless` says: the user is warned of it before anything is booked.
+    The ledger is told these; ``question`` goes into the result.  ``futility`` is what
+    `Recipe.futility` says: the user is warned of it before anything is booked.
     """
 
     unit: str = "one record"
     purpose: str = "fit"
     schema: str = ""
     question: Question | None = None
-    hopeless: str = ""
+    futility: str = ""
 
 
 def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
-    """What a fit of ``n`` records books, from public facts alone.
+    """Return the entry that a fit of ``n`` records books, from public facts alone.
 
     Whether there is a record at all is public where the number is, and may not decide anything
     where it is private.
@@ -218,10 +214,10 @@ def fit(
     """
     workers.check()
     booked = entry(recipe, source.n, subject)
-    if subject.hopeless:
+    if subject.futility:
         remedies = "; ".join(REMEDIES)
         warnings.warn(
-            f"{subject.hopeless}. The budget is spent all the same; {remedies}",
+            f"{subject.futility}. The budget is spent all the same; {remedies}",
             HopelessFitWarning,
             stacklevel=4,  # who called the fit of a model
         )
@@ -235,7 +231,7 @@ def fit(
 
 
 def privacy(gate: Gate, budget: Budget) -> Privacy:
-    """What a result says of its privacy."""
+    """Return the statement of privacy of a result."""
     booked = gate.entry
     return Privacy(
         budget=budget,

@@ -32,11 +32,11 @@ def sandwich(hessian: Array, score_cov: Array, n: float) -> Array:
 
 
 class LawOfError(Protocol):
-    """What every result needs to know of target - estimate."""
+    """The interface of the law of target - estimate to a result."""
 
     @property
     def draws(self) -> int:
-        """How many errors `sample` gives."""
+        """Return the number of errors that `sample` returns."""
         ...
 
     def covariance(self) -> Array:
@@ -95,7 +95,7 @@ class ErrorLaw:
 
     @property
     def closed_form(self) -> bool:
-        """Whether intervals need no draws."""
+        """Return whether intervals need no draws."""
         return isinstance(self.noise, Gaussian) or not self.sampled
 
     def covariance(self) -> Array:
@@ -363,7 +363,7 @@ class BiasedNormal:
 
     @property
     def allows(self) -> npt.NDArray[np.bool_]:
-        """Whether an interval is longer, at one end or both, than its standard error says."""
+        """Return whether an interval is longer, at one end or both, than its standard error implies."""
         return np.maximum(self.below, self.above) > _NEGLIGIBLE * self._std_error
 
     def z_values(self, estimate: Array) -> Array:

@@ -1,19 +1,19 @@
-"""The law of the curvature H given all releases.  Post-processing only.
+"""The posterior of the Hessian H given all releases.
 
-The release shows H with noise that is the same in every direction of u.  The moments tell what it
-should look like: a guess S, which is off by a part of itself.  Where the release is precise it is
-believed, elsewhere the guess.
+The release of H has isotropic noise in u.  The second moments M of the rows give a prior mean S of H, from
+which H may deviate by a share of itself.  The posterior is a precision-weighted average: of Ĥ where the
+release is precise, of S elsewhere.
 
 | symbol | meaning                                                               | name in code      |
 | ------ | --------------------------------------------------------------------- | ----------------- |
-| Ĥ, h   | H as it was released, and the scale of its noise, in u                | `released`        |
-| M̂      | the second moments as they were released                              | `Moments`         |
-| S      | a guess of H about its own mean, in (1, x)                            | `Guess.matrix`    |
-| P      | what H is off S: F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
+| Ĥ, h   | released H, and the sd of its noise, in u                             | `released`        |
+| M̂      | released second moments                                               | `Moments`         |
+| S      | prior mean of H, centred at its own mean, in (1, x)                   | `HessianPrior.matrix` |
+| P      | scale of H - S = F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
 | Q      | eigenvectors of P in u                                                | `basis`           |
 
-Noise of Ĥ is independent by entry in any orthogonal basis, and so is F N Fᵀ in Q.  So the law of H
-given Ĥ is exact and entry by entry there.
+Symmetric Gaussian noise has independent entries in any orthonormal basis, and F N Fᵀ in that of Q.  So in Q
+the posterior of H factorises over entries, each with a normal likelihood and a normal prior.
 """
 
 from dataclasses import dataclass
@@ -22,115 +22,97 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.inference.joint import doubled
-from dpinfer.inference.moments import LEVELS, Columns, Moments, raised, within_factors
-from dpinfer.inference.newton import mean_at, normal_nodes
-from dpinfer.inference.tilting import CHANGE
+from dpinfer.inference.moments import LEVELS, Columns, Moments, within_factors
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
 
-_SHIFT = 1.5  # deviations of a column by which its mean in a rare level is off, a priori
-_LOST = 0.015  # of the records: what weights take away in least squares, and how sure that is
-_LEAST = 0.5  # deviations of its noise that a variance, or an eigenvalue, has at least
-_SMALLEST = 1e-4  # of an eigenvalue of a correlation matrix
-_PARTS = np.geomspace(0.02, 0.6, 12)  # by which H is off its guess: those that are tried
-# by which the curvature of a column is off that of all records, in logistic regression
-_CURVED = 0.5
-_WEIGHTED = 0.05  # ... and in least squares
+_MIN_SDS = 0.5  # lower bound of a variance, or an eigenvalue, in sds of its noise
+_SMALLEST = 1e-4  # lower bound of an eigenvalue of a correlation matrix
+_PARTS = np.geomspace(0.02, 0.6, 12)  # grid of α, the relative deviation of H from S
+_CURVED = 0.5  # prior relative sd of the variance of a column in H, given that in M
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
-    """A noisy second moment of (1, x) about its own mean: its first entry, variances, entries and
-    their deviations.
+class ReleasedMoments:
+    """A released second moment of (1, x), centred at its own mean.
 
-    ``loose`` is the deviation of the first entry, ``unsure`` those of the sums of the columns.
+    ``first`` is its first entry, with noise sd ``first_sd``; ``mean`` the means of the columns, whose sums have
+    noise sds ``sum_sd``; ``raw`` the entries, with noise sds ``entry_sd``, and ``variance`` the variances within
+    what is possible.
     """
 
     first: float
-    loose: float
+    first_sd: float
     mean: Array
-    unsure: Array
+    sum_sd: Array
     variance: Array
     raw: Array
-    noise: Array
+    entry_sd: Array
 
 
-def seen(
-    released: Array, back: Array, columns: Columns, noise: float, n: float | None = None
-) -> Seen:
-    """backᵀ released back about its mean; ``noise`` is the scale of the symmetric noise of
-    ``released``.
+def released_moments(
+    released: Array, back: Array, columns: Columns, noise: float
+) -> ReleasedMoments:
+    """Return backᵀ released back, centred at its mean; ``noise`` is the noise sd of ``released``.
 
-    A dummy's entries beside the intercept and on the diagonal are the same number, and are
-    averaged.  Where records count 1 each but for their weights, they add up to little less than
-    their number ``n``.
+    A dummy's entries next to the intercept and on the diagonal are the same number, and are averaged by
+    precision.
     """
     H = back.T @ released @ back
     length = back.T @ back
-    loose = noise * float(length[0, 0])
-    first = max(float(H[0, 0]), loose)
-    if n is not None:
-        sure = loose**-2 + (_LOST * n) ** -2
-        first = (first * loose**-2 + (1 - _LOST) * n * (_LOST * n) ** -2) / sure
-        loose = sure**-0.5
+    first_sd = noise * float(length[0, 0])
+    first = max(float(H[0, 0]), first_sd)
     beside = noise**2 / 2 * (length[0, 0] * np.diag(length) + length[0] ** 2)
     own = (noise * np.diag(length)) ** 2
     both = 1 / (1 / beside + 1 / own)
     total = np.where(columns.dummy, (H[0] / beside + np.diag(H) / own) * both, H[0])
-    unsure = np.sqrt(np.where(columns.dummy, both, beside))
-    least = np.where(columns.dummy, _LEAST * unsure / first, -1.0)
+    sum_sd = np.sqrt(np.where(columns.dummy, both, beside))
+    least = np.where(columns.dummy, _MIN_SDS * sum_sd / first, -1.0)
     mean = within_factors(
         np.clip(total / first, least, np.where(columns.dummy, LEVELS, 1.0)), columns
     )
     mean[0] = 0.0
     centred = back - np.outer(back[:, 0], mean)
     squares = centred.T @ centred
-    deviation = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
+    entry_sd = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
     raw = centred.T @ released @ centred
-    of_number = np.maximum(np.diag(raw), _LEAST * np.diag(deviation))
+    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(entry_sd))
     variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
     variance[0] = first
-    return Seen(first, loose, mean, unsure, variance, raw, deviation)
+    return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, entry_sd)
 
 
 @dataclass(frozen=True, eq=False)
-class Guess:
-    """S about ``mean``, and what it is unsure of.
+class HessianPrior:
+    """The prior mean S of the Hessian, centred at ``mean``.
 
-    ``doubt`` has the deviations of the variances, ``count`` the same by the release of H alone;
-    ``rare`` is the share of the rarer value of a column.  ``limited`` are numbers whose variance M does
-    not tell.
+    ``variance_sd`` has the sds of the variances, those of levels by the release of H alone.  ``limited`` marks
+    numbers whose variance M does not have.
     """
 
     mean: Array
     matrix: Array
-    doubt: Array
-    count: Array
-    rare: Array
+    variance_sd: Array
     limited: npt.NDArray[np.bool_]
 
 
-def guess(
-    H: Seen,
-    M: Seen,
+def hessian_prior(
+    H: ReleasedMoments,
+    M: ReleasedMoments,
     moments: Array,
     columns: Columns,
-    line: Array,
+    coef: Array,
     family: Family,
     limited: npt.NDArray[np.bool_],
-) -> Guess:
-    """Correlations of the moments; means and variances of H as far as they are known, else those of
-    the moments.
+) -> HessianPrior:
+    """Return the prior of the Hessian: correlations of M, and means and variances averaged with those of H.
 
-    A level's mean curvature is that of all records but for a factor.  The mean of a column in a
-    rare level is not very far from its mean in all, so that a very rare level is next to
-    uncorrelated with anything.  ``line`` has the coefficients of the fit: in one of counts they move
-    the means of the columns.
+    A level's mean h' is that of all records up to a factor.  ``coef`` are the pilot coefficients: in Poisson
+    regression they change the weighted means of the columns.
 
-    Numbers that are ``limited`` count in H as far as their limits go, in M by the weights of their
-    rows, so that the one says little of the variance of the other.
+    Numbers that are ``limited`` are winsorised in H, and down-weighted by rows in M, so that the one says
+    little of the variance of the other.
     """
-    factor = np.where(limited, _CURVED, _WEIGHTED if family.exact else _CURVED)
     mean0 = moments[0] / moments[0, 0]
     plain = moments / moments[0, 0] - np.outer(mean0, mean0)
     variance0 = np.maximum(np.diag(plain), 1e-9)
@@ -138,28 +120,23 @@ def guess(
 
     frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
     if family.counts:
-        frequency = _tilted(frequency, plain, line, columns)
-    off = factor * np.where(columns.dummy, frequency, np.sqrt(variance0))
-    mean, known = _averaged(
-        H.mean, H.unsure / H.first, frequency, np.hypot(off, M.unsure / M.first)
-    )
+        frequency = _tilted(frequency, plain, coef, columns)
+    off = _CURVED * np.where(columns.dummy, frequency, np.sqrt(variance0))
+    mean, _ = _averaged(H.mean, H.sum_sd / H.first, frequency, np.hypot(off, M.sum_sd / M.first))
     mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
     mean = within_factors(mean, columns)
-    unsure = np.hypot(factor * variance0, np.diag(M.noise) / M.first)
-    variance, sure = _averaged(
-        np.diag(H.raw) / H.first, np.diag(H.noise) / H.first, variance0, unsure
+    other_sd = np.hypot(_CURVED * variance0, np.diag(M.entry_sd) / M.first)
+    variance, of_number = _averaged(
+        np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, other_sd
     )
     variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
-    doubt = H.first * np.where(columns.dummy, known, sure)
+    # the variance of a level is s (H₀₀ - s)/H₀₀, s its sum: where nearly all records have it, noise of
+    # H₀₀ counts as much as that of s
+    of_level = np.hypot(H.sum_sd, mean**2 * H.first_sd)
+    variance_sd = np.where(columns.dummy, of_level, H.first * of_number)
+    variance_sd[0] = H.first_sd
     mean[0] = 0.0
     variance[0] = 1.0
-    doubt[0] = H.loose
-
-    rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), 0.25)
-    believed = _SHIFT**2 * np.minimum.outer(rare, rare)
-    correlation *= believed / (
-        believed + (M.noise / np.sqrt(np.outer(M.variance, M.variance))) ** 2
-    )
     size = np.sqrt(np.outer(variance, variance))
     correlation[0] = correlation[:, 0] = 0.0
     exclusive = columns.group[:, None] == columns.group
@@ -167,60 +144,52 @@ def guess(
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
-
-    count = np.where(columns.dummy, H.unsure, doubt)
-    return Guess(mean, H.first * correlation * size, doubt, count, rare, limited)
+    return HessianPrior(mean, H.first * correlation * size, variance_sd, limited)
 
 
-def _tilted(mean: Array, covariance: Array, line: Array, columns: Columns) -> Array:
-    """Means of the columns where a record counts by the mean of its outcome, exp of the predictor.
+def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Array:
+    """Return the means of the columns with records weighted by exp(x·θ).
 
-    The mean of a number moves by Cov θ, as where all is Gaussian; a level counts as its own rate.
+    The mean of a Gaussian number changes by Cov(x) θ; a level is weighted by its own rate.
     """
-    found = np.clip(mean + covariance @ np.concatenate([[0.0], line[1:]]), -1.0, 1.0)
+    found = np.clip(mean + covariance @ np.concatenate([[0.0], coef[1:]]), -1.0, 1.0)
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        rates = mean[levels] * np.exp(np.clip(line[levels], -FARTHEST, FARTHEST))
+        rates = mean[levels] * np.exp(np.clip(coef[levels], -FARTHEST, FARTHEST))
         found[levels] = rates / (max(1 - float(mean[levels].sum()), 1e-6) + rates.sum())
     return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, LEVELS), found))
 
 
-def _averaged(value: Array, noise: Array, other: Array, unsure: Array) -> tuple[Array, Array]:
-    """Two measurements averaged by their precision, and the deviation that is left."""
-    sure = noise**-2.0 + unsure**-2.0
-    return (value * noise**-2.0 + other * unsure**-2.0) / sure, sure**-0.5
+def _averaged(value: Array, noise: Array, other: Array, other_sd: Array) -> tuple[Array, Array]:
+    """Return the precision-weighted average of two measurements, and its sd."""
+    precision = noise**-2.0 + other_sd**-2.0
+    return (value * noise**-2.0 + other * other_sd**-2.0) / precision, precision**-0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Curvature:
-    """H given the releases, in the basis Q: ``matrix`` is its mean there, ``left`` the deviations
-    of its entries.
-
-    Of each column, ``cut`` is how much its rarity takes from what is unsure of it but for its own
-    variance.
-    """
+class HessianPosterior:
+    """The posterior of H in the basis Q: its mean ``matrix``, and the sds ``entry_sd`` of its entries."""
 
     basis: Array
     matrix: Array
-    left: Array
-    cut: Array
+    entry_sd: Array
 
     def moved(self, second: Array) -> Array:
-        """The covariance of (H - mean) δ, for the second moment of δ: both in the basis."""
-        variance = self.left**2
+        """Return Cov((H - E H) δ) for the second moment of δ, both in the basis."""
+        variance = self.entry_sd**2
         found = variance * second
         np.fill_diagonal(found, variance @ np.diag(second))
         return np.asarray(found)
 
 
-def curvature(
-    released: Array, noise: float, S: Guess, back: Array, moments: Moments, columns: Columns
-) -> Curvature:
-    """H from its release and from a guess that is off by a part of itself: the mean of those that
-    the release allows.
+def hessian_posterior(
+    released: Array, noise: float, S: HessianPrior, back: Array, moments: Moments
+) -> HessianPosterior:
+    """Return the posterior of H given its release and its prior.
 
-    P = αS + the noise of the moments, as a Wishart matrix is off its mean; for rare levels at most
-    what their rarity allows.  ``back`` maps coefficients of columns about the mean of S to u.
+    P = αS + the noise of the moments, as a Wishart matrix deviates from its mean.  α is averaged over a grid,
+    weighted by the likelihood of the release.
+    ``back`` maps coefficients of columns centred at the mean of S to u.
     """
     forward = np.linalg.inv(back)
     about = np.eye(len(released))
@@ -230,35 +199,29 @@ def curvature(
     of_moments = inner @ inner.T * (moments.noise * S.matrix[0, 0] / moments.n)
     base = forward.T @ S.matrix @ forward
 
-    def judged(part: float) -> tuple[float, Array, Array, Array]:
-        """The likelihood of the release, eigenvalues and eigenvectors of P in u, and what rarity
-        cuts.
-        """
+    def judged(part: float) -> tuple[float, Array, Array]:
+        """Return the log-likelihood of the release, and eigenvalues and vectors of P in u."""
         loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
-        ratio = np.diag(P) / np.diag(S.matrix)
-        typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
-        allowed = np.where(columns.dummy, _SHIFT**2 * S.rare / typical, np.inf)
-        cut = np.sqrt(np.minimum(1.0, allowed / ratio))
-        P = forward.T @ (P * np.outer(cut, cut)) @ forward
+        P = forward.T @ P @ forward
         values, vectors = np.linalg.eigh((P + P.T) / 2)
         values = np.maximum(values, 1e-9 * values[-1])
         gap = vectors.T @ (released - base) @ vectors
-        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, cut
+        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors
 
     likely = np.array([judged(float(part))[0] for part in _PARTS])
     weights = np.exp((likely - likely.max()) / 2)
-    _, values, Q, cut = judged(float(weights @ _PARTS / weights.sum()))
+    _, values, Q = judged(float(weights @ _PARTS / weights.sum()))
     prior = np.outer(values, values)
     part = prior / (prior + noise**2)
-    left = noise * np.sqrt(part / 2)
-    np.fill_diagonal(left, np.sqrt(2) * np.diag(left))
+    entry_sd = noise * np.sqrt(part / 2)
+    np.fill_diagonal(entry_sd, np.sqrt(2) * np.diag(entry_sd))
     matrix = Q.T @ base @ Q + part * (Q.T @ (released - base) @ Q)
     lowest, vectors = np.linalg.eigh(matrix)
     squares = vectors**2
-    floor = _LEAST * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(left**2), squares))
+    floor = _MIN_SDS * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(entry_sd**2), squares))
     matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
-    return Curvature(Q, matrix, left, 1 - cut**2)
+    return HessianPosterior(Q, matrix, entry_sd)
 
 
 def _likelihood(gap: Array, variance: Array) -> float:
@@ -266,43 +229,3 @@ def _likelihood(gap: Array, variance: Array) -> float:
     twice = np.where(rows == others, 1.0, 2.0)
     v = variance[rows, others]
     return float((-np.log(v) - twice * gap[rows, others] ** 2 / v).sum())
-
-
-def _derivatives(
-    covariance: Array, line: Array, family: Family
-) -> tuple[tuple[float, float, float], Array]:
-    """Means of the first three derivatives of the mean over a normal predictor, and Cov θ."""
-    along = covariance @ np.concatenate([[0.0], line[1:]])
-    variance = max(float(line[1:] @ along[1:]), 0.0)
-    nodes, weights = normal_nodes()
-    mean = mean_at(line[0] + np.sqrt(variance) * nodes, family)
-    second, third = family.bends(mean)
-    first = float(weights @ family.slope(mean))
-    return (first, float(weights @ second), float(weights @ third)), along
-
-
-def bend(moments: Array, first: float, line: Array, step: Array, family: Family) -> Array:
-    """By how much H changes from the line to line + step where x is near Gaussian, in coefficients
-    at the centre.
-    """
-    mean = moments[0] / moments[0, 0]
-    covariance = moments / moments[0, 0] - np.outer(mean, mean)
-
-    def at(coef: Array) -> Array:
-        (a, b, c), along = _derivatives(covariance, coef, family)
-        found = a * covariance + c * np.outer(along, along)
-        found[0] = found[:, 0] = b * along
-        found[0, 0] = a
-        return np.asarray(found)
-
-    before = at(line)
-    return np.asarray((at(line + step) - before) * first / before[0, 0])
-
-
-def within(matrix: Array, base: Array) -> Array:
-    """No direction becomes less than a third or more than three times what it is in ``base``."""
-    values = np.linalg.eigvalsh(base)
-    root = np.linalg.cholesky(raised(base, 1e-12 * max(float(values[-1]), 1e-300)))
-    inner = np.linalg.solve(root, np.linalg.solve(root, matrix).T)
-    values, vectors = np.linalg.eigh((inner + inner.T) / 2)
-    return np.asarray(root @ (vectors * np.clip(values, *CHANGE)) @ vectors.T @ root.T)

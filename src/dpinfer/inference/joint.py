@@ -1,14 +1,16 @@
-"""What is known of all coefficients together, and what may be said of one combination of them.
+"""The joint posterior of all coefficients, and intervals of contrasts of them.
 
-Post-processing of released values only.  Every line that is printed, every alternative and every
-contrast is one question to the same law: a combination c of the coefficients θ.
+Every reported coefficient, every alternative and every contrast that a user asks for is a contrast c·θ under
+the same posterior.  Its own prior is divided out, so that its interval rests on the data; the priors of all
+other directions stay.  It is reported if its standard error is small beside its prior sd, and if its
+information is clear of the noise of the Hessian.
 
 | symbol | meaning                                                       | name in code  |
 | ------ | ------------------------------------------------------------- | ------------- |
-| S      | plausible size of a coefficient                               | `sizes`       |
-| H      | curvature in a basis in which what is unsure is independent   | `curvature`   |
-| R      | deviations of its entries                                     | `doubt`       |
-| Q      | from θ to that basis                                          | `basis`       |
+| S      | prior sd, the plausible size of a coefficient                 | `sizes`       |
+| H      | Hessian in a basis in which its entries are independent       | `hessian`     |
+| R      | sds of its entries                                            | `hessian_sd`  |
+| Q      | matrix from θ to that basis                                   | `basis`       |
 """
 
 from dataclasses import dataclass, replace
@@ -18,32 +20,28 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.inference.error_laws import BiasedNormal
-from dpinfer.inference.moments import SURE
+from dpinfer.inference.moments import CLEAR
 from dpinfer.numerics.arrays import Array
 
 OPEN = 0.4
-"""A combination is known if its standard error is at most this part of its plausible size."""
+"""A contrast is reported if its standard error is at most this share of its prior sd."""
 SIGNAL = 2.5
-"""... and if its information given all else is at least this many times the noise of that."""
+"""... and if its partial information is at least this many noise sds of it."""
 NO_EVENTS = 1e9
-"""Relative doubt of a number of events that may be none.  It is finite, as a file has no
-infinities.
-"""
-# What is said of a combination: that it is known, or why it is open.
+"""Relative noise of a number of events that may be 0.  It is finite, as JSON has no infinity."""
+# The reasons of a contrast: that it is reported, or why it is not.
 KNOWN = "known"
 WEAK = "weak"
 TOGETHER = "together"
 FEW = "few"
 REFERENCE = "reference"
 TAIL = "tail"
-_LEFT = 1e-12  # of its information: what is left at least without a combination's own size
+_LEFT = 1e-12  # smallest share of its information that a contrast keeps without its own prior
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Combinations of coefficients: estimates, the law of their errors, and of each whether it is
-    known, or why not.
-    """
+    """Estimates of contrasts, the law of their errors, and for each whether it is reported, or why not."""
 
     estimate: Array
     law: BiasedNormal
@@ -51,94 +49,90 @@ class Answers:
 
     @property
     def known(self) -> npt.NDArray[np.bool_]:
-        """Whether each has an interval."""
+        """Return whether each has an interval."""
         return np.array([word == KNOWN for word in self.why], dtype=bool)
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The law of all coefficients of a fit, open ones too, at the released centre.
+    """The posterior of all coefficients of a fit, reported or not, with the intercept at ``centre``.
 
-    ``estimate``, ``covariance`` and ``sampling`` (the part of it that is no noise) are given that
-    each coefficient is N(``line``, ``prior``²) a priori: ``prior`` is S but for the intercept,
-    which is as good as free.  ``own`` is what is unsure of a column's own information beside
-    ``doubt``.
+    ``estimate``, ``covariance`` and ``sampling``, the part of it that is not noise, are given that each
+    coefficient is N(``prior_mean``, ``prior_sd``²) a priori: ``prior_sd`` is S, but for a flat prior of the
+    intercept.  ``own`` is the noise sd of a column's own information, beyond that of H.
 
-    ``bent`` and ``allowed`` are allowed for at both ends of an interval: what a quadratic does not
-    see of the last step, and what a fit may be off beside.  ``few`` and ``toward`` are, of each
-    level, the relative noise of its number of events and the side to which it would move its
-    coefficient; ``reference_few`` and ``reference_toward`` those of the reference of its factor.
-    ``group`` is its factor, -1 for what is no level.  ``tail`` says that the records far out in a
-    column count less, or not as they are.  ``longer`` is an allowance on one side that saved results of
-    an earlier version have.
+    ``curvature_correction``, a bound of the third-order error of the last step, and ``bias_bound`` are added at
+    both ends of an interval.  ``few`` is the relative noise of the number of events of each level, ``toward`` the
+    sign of the change of its coefficient with fewer; ``reference_few`` and ``reference_toward`` are those of the
+    reference of its factor.  ``group`` is its factor, -1 for columns that are no level.  ``withheld`` marks
+    winsorised numbers whose ordinary coefficient is not reported.  ``tail_allowance`` is one-sided and occurs
+    in saved results of an earlier version only.
 
-    All these are about columns as the fit measures them, ``centre`` where the intercept is the
-    predictor.  ``lines`` has, for every coefficient of the formula in its own units, the
-    combination of theirs that it is; ``shift`` is added to the intercept.
+    All these are for standardised columns.  ``contrasts`` has, for every coefficient of the formula in original
+    units, the contrast of theirs that it is; ``shift`` is added to the intercept.
     """
 
     estimate: Array
-    line: Array
+    prior_mean: Array
     covariance: Array
     sampling: Array
     sizes: Array
-    prior: Array
+    prior_sd: Array
     basis: Array
-    curvature: Array
-    doubt: Array
+    hessian: Array
+    hessian_sd: Array
     own: Array
-    bent: Array
-    allowed: Array
+    curvature_correction: Array
+    bias_bound: Array
     few: Array
     toward: Array
     reference_few: Array
     reference_toward: Array
     group: Array
-    tail: Array
+    withheld: Array
     centre: Array
-    lines: Array
+    contrasts: Array
     shift: float = 0.0
-    longer: Array | float = 0.0
+    tail_allowance: Array | float = 0.0
 
     def __len__(self) -> int:
         return len(self.estimate)
 
     def about(self, asked: Array, draws: int, seed: int) -> Answers:
-        """What is known of combinations of the coefficients of the formula, one a row.
+        """Return estimates of contrasts of the coefficients of the formula, one per row.
 
-        Their own plausible size is divided out: only that of others counts.
+        With posterior variance v and prior variance p of a contrast, the data and the priors of all else give
+        it variance 1/(1/v - 1/p), and an estimate that is farther from the prior mean by that over v.
         """
-        vectors = asked @ self.lines
+        vectors = asked @ self.contrasts
         variance = np.einsum("ij,jk,ik->i", vectors, self.covariance, vectors)
-        prior = vectors**2 @ self.prior**2
-        alone = 1 / np.maximum(1 / variance - 1 / prior, _LEFT / variance)
-        start = vectors @ self.line
+        prior_sd = vectors**2 @ self.prior_sd**2
+        alone = 1 / np.maximum(1 / variance - 1 / prior_sd, _LEFT / variance)
+        start = vectors @ self.prior_mean
         estimate = start + (vectors @ self.estimate - start) * alone / variance
         stretch = np.sqrt(alone / variance)
         sampling = (vectors @ self.sampling @ vectors.T) * np.outer(stretch, stretch)
         total = (vectors @ self.covariance @ vectors.T) * np.outer(stretch, stretch)
         noise = total - sampling
-        below, above = self._allowed(vectors)
+        below, above = self._allowances(vectors)
         law = BiasedNormal(sampling, (noise + noise.T) / 2, below, above, draws, seed)
         return Answers(estimate + self.shift * asked[:, 0], law, self._reasons(vectors, alone))
 
     @property
     def coef(self) -> Array:
-        """The mean of every coefficient of the formula, shrunk towards the line where little is
-        known of it.
-        """
-        found = self.lines @ self.estimate
+        """Return the posterior mean of every coefficient of the formula, shrunk towards the prior mean."""
+        found = self.contrasts @ self.estimate
         found[0] += self.shift
         return np.asarray(found)
 
     def at(self, further: Array) -> "Joint":
-        """The same law with the intercept at a centre so much further."""
+        """Return the same posterior with the intercept at a centre that is ``further`` away."""
         to = np.eye(len(further))
         to[0, 1:] = further[1:]
         return replace(
             self,
             estimate=to @ self.estimate,
-            line=to @ self.line,
+            prior_mean=to @ self.prior_mean,
             covariance=to @ self.covariance @ to.T,
             sampling=to @ self.sampling @ to.T,
             basis=self.basis @ np.linalg.inv(to),
@@ -147,22 +141,22 @@ class Joint:
 
     @cached_property
     def _inverse(self) -> Array:
-        """The inverse of the curvature, in coefficients."""
-        half = np.linalg.solve(self.basis, np.linalg.inv(self.curvature))
+        """Return the inverse Hessian, in coefficients."""
+        half = np.linalg.solve(self.basis, np.linalg.inv(self.hessian))
         return np.asarray(np.linalg.solve(self.basis, half.T))
 
     def signal(self, vectors: Array) -> Array:
-        """The information on each combination given all else, over the noise of that."""
+        """Return the partial information on each contrast, given all else, over the sd of its noise."""
         reached = self._inverse @ vectors.T
         information = 1 / np.einsum("ij,ji->i", vectors, reached)
         directions = reached * information  # of each combination, as coefficients
         squares = (self.basis @ directions) ** 2
-        by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.doubt**2), squares)
-        by_column = _by_itself(vectors) ** 4 @ self.own**2
+        by_entry = np.einsum("ki,kl,li->i", squares, doubled(self.hessian_sd**2), squares)
+        by_column = _min_norm_change(vectors) ** 4 @ self.own**2
         return np.asarray(information / np.sqrt(by_entry + by_column))
 
     def nearest(self, j: int) -> int:
-        """The column that column j is hardest to tell apart from."""
+        """Return the column with the largest partial correlation with column j."""
         inverse = self._inverse
         partial = np.abs(inverse[j]) / np.sqrt(np.diag(inverse))
         partial[[0, j]] = -1.0
@@ -171,17 +165,17 @@ class Joint:
     def _reasons(self, vectors: Array, alone: Array) -> tuple[str, ...]:
         signal = self.signal(vectors)
         used = vectors != 0
-        tail = (used & (self.tail > 0)).any(axis=1)
-        few = (used & (self.few > 1 / SURE)).any(axis=1)
-        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / SURE)
+        withheld = (used & (self.withheld > 0)).any(axis=1)
+        few = (used & (self.few > 1 / CLEAR)).any(axis=1)
+        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / CLEAR)
         size = np.sqrt(vectors**2 @ self.sizes**2)
         known = (
             (np.sqrt(alone) <= OPEN * size)
-            & (self._bent(vectors) <= OPEN * size)
+            & (self._curvature_correction(vectors) <= OPEN * size)
             & (signal >= SIGNAL)
         )
         found = {
-            TAIL: tail,
+            TAIL: withheld,
             FEW: few,
             REFERENCE: reference.any(axis=1),
             KNOWN: known,
@@ -193,20 +187,20 @@ class Joint:
         )
 
     def _unknown(self, vector: Array, signal: float) -> str:
-        """Whether a combination is too weak by itself, or cannot be told apart from others."""
-        alone = _by_itself(vector)
+        """Return whether a contrast has too little information by itself, or only given all others."""
+        alone = _min_norm_change(vector)
         by_itself = self.basis @ alone
         noise = np.sqrt(
-            (by_itself**2) @ doubled(self.doubt**2) @ (by_itself**2) + alone**4 @ self.own**2
+            (by_itself**2) @ doubled(self.hessian_sd**2) @ (by_itself**2) + alone**4 @ self.own**2
         )
-        apart = float(by_itself @ self.curvature @ by_itself) >= 2 * SIGNAL * noise
+        apart = float(by_itself @ self.hessian @ by_itself) >= 2 * SIGNAL * noise
         return TOGETHER if signal < SIGNAL and apart else WEAK
 
     def _of_references(self, vectors: Array) -> Array:
-        """What combinations say of the reference of each factor, at the place of its first level.
+        """Return the weight of the reference level of each factor in each contrast, at its first level.
 
-        A difference of levels says minus the sum of its parts.  The intercept is that of the
-        centre, where a part of the records is at the reference.
+        It is minus the sum of the weights of the other levels, plus the share of the reference at the centre
+        times the weight of the intercept.
         """
         found = np.zeros_like(vectors)
         for group in np.unique(self.group[self.group >= 0]):
@@ -217,28 +211,37 @@ class Joint:
             np.abs(found) > 1e-9 * np.abs(vectors).max(axis=1, keepdims=True), found, 0.0
         )
 
-    def _bent(self, vectors: Array) -> Array:
-        """What a quadratic does not see: of one column b, of a combination its step times the
-        largest b/|step| in it.
+    def _curvature_correction(self, vectors: Array) -> Array:
+        """Return the bound of the third-order error of contrasts: |step| times the largest b/|step| in each.
 
-        So nothing is allowed for where the steps of its parts cancel.
+        b is that of a column.  It is 0 where the steps of the columns cancel.
         """
-        step = self.estimate - self.line
-        slope = self.bent / np.maximum(np.abs(step), np.finfo(float).tiny)
+        step = self.estimate - self.prior_mean
+        slope = self.curvature_correction / np.maximum(np.abs(step), np.finfo(float).tiny)
         largest = np.where(vectors != 0, slope, 0.0).max(axis=1, initial=0.0)
-        return np.asarray(np.minimum(np.abs(vectors @ step) * largest, np.abs(vectors) @ self.bent))
+        return np.asarray(
+            np.minimum(
+                np.abs(vectors @ step) * largest, np.abs(vectors) @ self.curvature_correction
+            )
+        )
 
-    def _allowed(self, vectors: Array) -> tuple[Array, Array]:
-        """What is allowed for below and above: bends at both ends, few events and longer tails on the
-        side to which they would move.
+    def _allowances(self, vectors: Array) -> tuple[Array, Array]:
+        """Return what is added to the lower and upper ends of intervals, beyond the normal error.
+
+        Bias bounds and third-order errors are added at both ends, few events at the end towards which the
+        estimate would change with fewer.
         """
-        both = self._bent(vectors) + np.abs(vectors) @ self.allowed
+        both = self._curvature_correction(vectors) + np.abs(vectors) @ self.bias_bound
         below = both.copy()
         above = both.copy()
         parts = (
-            (vectors, np.broadcast_to(self.longer, len(self)), 1.0),
-            (vectors, allowed_for(self.few), self.toward),
-            (self._of_references(vectors), allowed_for(self.reference_few), self.reference_toward),
+            (vectors, np.broadcast_to(self.tail_allowance, len(self)), 1.0),
+            (vectors, event_allowance(self.few), self.toward),
+            (
+                self._of_references(vectors),
+                event_allowance(self.reference_few),
+                self.reference_toward,
+            ),
         )
         for weights, allowance, toward in parts:
             moved = weights * allowance * toward
@@ -247,20 +250,21 @@ class Joint:
         return below, above
 
 
-def _by_itself(vectors: Array) -> Array:
-    """The shortest way by which each combination becomes 1."""
+def _min_norm_change(vectors: Array) -> Array:
+    """Return the least-norm change of coefficients that changes each contrast by 1."""
     squared = (vectors**2).sum(axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(squared, np.finfo(float).tiny))
 
 
-def allowed_for(doubt: Array) -> Array:
-    """The part of an interval of a logarithm beyond the normal one, for a number known to this
-    relative deviation.
+def event_allowance(doubt: Array) -> Array:
+    """Return how far an interval of a logarithm exceeds the normal one, for a number with this relative sd.
+
+    The lower end of log(n (1 - q)) at q = 2 sds is -log(1 - q), of which q is in the normal interval.
     """
     q = np.minimum(2 * doubt, 0.95)
     return np.asarray(-np.log(1 - q) - q)
 
 
 def doubled(variance: Array) -> Array:
-    """Off the diagonal twice: an entry of a symmetric matrix stands in it twice."""
+    """Return variances with those off the diagonal doubled: a symmetric matrix has such entries twice."""
     return np.asarray(2 * variance - np.diag(np.diag(variance)))

@@ -1,13 +1,11 @@
-"""Second moments of the rows from two noisy releases, and the geometry they give.
-
-Post-processing of released matrices only.
+"""Second moments of the rows from two noisy releases, and the preconditioner they give.
 
 | symbol | meaning                                                              | name in code     |
 | ------ | -------------------------------------------------------------------- | ---------------- |
 | x      | (1, x~), numeric columns in [-1, 1], dummies 0 or 1                  |                  |
-| M      | sum of x xᵀ, as far as it is known                                   | `moments`        |
+| M      | estimate of Σ x xᵀ                                                   | `moments`        |
 | A      | preconditioner: a fit works on the rows u = A x                      | `preconditioner` |
-| κ      | squared radius of the geometry, per column: typical ‖u‖² is 1/κ      | `kappa`          |
+| κ      | squared radius of u-space per column: typical ‖u‖² is 1/κ            | `kappa`          |
 | γ      | pseudo-variance of a heavy column                                    |                  |
 
 Symmetric noise of scale s is N(0, s² I) on `svec`: s on the diagonal, s/sqrt 2 off it.
@@ -23,6 +21,7 @@ The two releases:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -30,36 +29,34 @@ import numpy.typing as npt
 from dpinfer.numerics.arrays import Array, Indices
 
 SMALLEST = 1e-7
-"""Eigenvalue of a mean second moment, below which rounding begins to count."""
-LEAST_EVENTS = 8.0
-"""The fewest records of a kind that a statement may rest on."""
+"""The smallest eigenvalue of a mean second moment: below, rounding errors matter."""
+MIN_EVENTS = 8.0
+"""The fewest records of a kind that a reported coefficient may rest on."""
+CLEAR = 4.0
+"""Noise sds by which a count is clear of 0: noise alone passes in one of 30,000 counts."""
 SURE = 3.0
-"""Deviations of the noise that make sure of something about the whole fit."""
-# the smallest and largest deviation that correlations are believed to have
-_CORRELATION = (0.03, 0.3)
-_SAME = 0.95  # the largest correlation of columns of different groups
+"""Noise sds for decisions about the whole fit: one in 700 is wrong by noise alone."""
 LEVELS = 0.99
 """The largest sum of the frequencies of a factor's levels."""
 _FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
-_TRUST = 0.2  # the least part of the second release that is kept
 # of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
-_FLOOR = 0.3
+_FLOOR = 0.15
 
 
 Cell = tuple[int, tuple[tuple[int, float], ...]]
-"""The place of a coefficient, and a combination of columns (place, weight) that is 1 for some
-records, 0 for others.
+"""The position of a coefficient, and a combination of columns (position, weight) that is 1 for some
+records and 0 for others.
 """
 
 
 @dataclass(frozen=True, eq=False)
 class Local:
     """Functions from ``low`` to ``high`` that are near 0 for most records: ``matrix`` times the
-    columns at ``places``, of which the first is the intercept or a level.  They are ``shares`` if,
+    columns at ``columns``, of which the first is the intercept or a level.  They are ``shares`` if,
     with what was left out, they are at least 0 and add up to the first.
     """
 
-    places: Indices
+    columns: Indices
     matrix: Array
     low: Array
     high: Array
@@ -68,7 +65,7 @@ class Local:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What is public about the columns of x, the intercept first.
+    """The public facts about the columns of x, the intercept first.
 
     ``dummy`` are those that are 0 or 1.  Columns of one group are never nonzero together; the
     intercept's group is -1.  ``yes_no`` are numbers that are at one of their bounds, -1 or 1.
@@ -88,24 +85,23 @@ class Columns:
 
     @property
     def of_splines(self) -> npt.NDArray[np.bool_]:
-        """Which are columns of splines."""
+        """Return a mask of the columns of splines."""
         found = np.zeros(len(self), dtype=bool)
         for local in self.local:
-            found[local.places[1:]] = True
+            found[local.columns[1:]] = True
         return found
 
     @property
     def norm2(self) -> float:
-        """The largest ‖x‖²: every group adds at most 1."""
+        """Return the largest ‖x‖²: every group adds at most 1."""
         return float(len(np.unique(self.group)))
 
 
 def clean(moments: Array, columns: Columns, n: float) -> Array:
-    """What is known of M put in place: n itself, zeros within a group, equal first and second
-    moments of a dummy.
+    """Impose what is known of M: n itself, zeros within a group, equal first and second moments of a dummy.
 
-    A dummy's sum stands on the diagonal and, with half the variance, beside the intercept: the mean
-    weighs them 1 : 2.
+    A dummy's sum is on the diagonal and, with half the noise variance, next to the intercept: the weighted
+    mean has weights 1 : 2.
     """
     M = (moments + moments.T) / 2
     shared = (np.diag(M) + 2 * M[0]) / 3
@@ -118,7 +114,7 @@ def clean(moments: Array, columns: Columns, n: float) -> Array:
 
 
 def raised(matrix: Array, floor: float) -> Array:
-    """A symmetric matrix with its eigenvalues raised to a floor."""
+    """Return a symmetric matrix with its eigenvalues raised to a floor."""
     values, vectors = np.linalg.eigh(matrix)
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
@@ -129,43 +125,32 @@ limits of single numbers decide, and a larger radius would only make the release
 """
 
 
-@dataclass(frozen=True)
-class Radius:
-    """κ between public limits: the larger the better the curvature is known, as down-weighted rows
-    cost bias.
+_RADIUS_FACTOR = 0.5  # of n over the operator norm of the noise of the Hessian
+_MIN_RADIUS = 2.0  # smallest κ of many columns
+_MAX_RADIUS = 10.0  # κ above which it grows as the square root of n over noise
+_RADIUS_FEW = 25.0  # smallest κ times the number of columns
 
-    ``factor`` is that of n over the noise of a curvature in d columns; ``least`` and ``most`` are
-    for many columns, and for few the radius is at least ``few``/d.
+
+def radius_factor(d: int, n: float, noise: float) -> float:
+    """Return κ of d columns and n records, where the Hessian has this noise sd.
+
+    It grows with n over the noise of the Hessian, as down-weighted rows cost bias.
     """
-
-    factor: float
-    least: float
-    most: float
-    few: float
-
-    def of(self, d: int, n: float, noise: float, least: float | None = None) -> float:
-        """κ of d columns and n records, where the curvature has noise of this scale."""
-        known = self.factor * n / (4 * d * noise * np.sqrt(2 * d))
-        lowest = self.least if least is None else least
-        most = max(self.most, self.few / d)
-        # beyond, both grow: what is let in, and n over noise
-        largest = FARTHEST_SDS**2
-        return float(max(lowest, self.few / d, min(known, np.sqrt(most * known), largest)))
-
-
-LOGISTIC_RADIUS = Radius(0.8, 2.0, 16.0, 20.0)
-SQUARES_RADIUS = Radius(0.4, 2.0, 8.0, 30.0)
-# records with a large mean have a large leverage, so that weights would take more of them
-COUNTS_RADIUS = Radius(0.5, 2.0, 10.0, 27.0)
+    precise = _RADIUS_FACTOR * n / (4 * d * noise * np.sqrt(2 * d))
+    upper = max(_MAX_RADIUS, _RADIUS_FEW / d)
+    # above `upper` it grows as the square root, so that noise vanishes and weights do, too
+    largest = FARTHEST_SDS**2
+    return float(max(_MIN_RADIUS, _RADIUS_FEW / d, min(precise, np.sqrt(upper * precise), largest)))
 
 
 _FARTHEST_ROWS = 3.0, 12.0
 
 
 def of_columns(kappa: float, d: int) -> float:
-    """κ that columns are scaled by, where rows have this one: a value at the end of its column makes
-    a row no longer than 3 typical ones in squares (12/d where columns are few), so that what is cut off
-    rows far out costs the columns that they are far out in, and no other.
+    """Return κ of columns, given that of rows.
+
+    A value at the end of its column makes ‖u‖² of a row at most 3 times a typical one (12/d if columns are
+    few), so that a far value costs information on its own column, and on no other.
     """
     most, few = _FARTHEST_ROWS
     return min(kappa, max(most, few / d))
@@ -173,10 +158,10 @@ def of_columns(kappa: float, d: int) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviation of the noise in each release, and the radius factor of its geometry.
+    """The noise sd of each release.
 
-    ``crude`` is for rows in the unit ball, the others for rows in the geometry of their release;
-    ``gradient`` and ``score_cov`` are for a clip of 1.
+    ``crude`` is for rows in the unit ball, the others for rows u; ``gradient`` and ``score_cov`` are for a clip
+    of 1.
     """
 
     crude: float
@@ -184,17 +169,14 @@ class Scales:
     gradient: float
     hessian: float
     score_cov: float
-    radius: Radius
 
     def kappa(self, d: int, n: float) -> float:
-        """The radius factor of a geometry of d columns."""
-        return self.radius.of(d, n, self.hessian)
+        """Return κ of d columns and n records."""
+        return radius_factor(d, n, self.hessian)
 
 
 def box_reach(moments: Array, columns: Columns) -> Array:
-    """The largest distance from the mean in the box: 0 and 1 for dummies, -1 to 1 for numbers; 0
-    for the intercept.
-    """
+    """Return the largest distance from the mean within the ranges, which are [0, 1] or [-1, 1]."""
     low = np.where(columns.dummy, 0.0, -1.0)
     centre = np.clip(moments[0] / moments[0, 0], low, 1.0)
     reach = np.maximum(1.0 - centre, centre - low)
@@ -203,7 +185,7 @@ def box_reach(moments: Array, columns: Columns) -> Array:
 
 
 def farthest(moments: Array, columns: Columns) -> Array:
-    """The largest distance of each column from its mean within public bounds."""
+    """Return the largest distance of each column from its mean within public bounds."""
     box = box_reach(moments, columns)
     if columns.far is None:
         return box
@@ -221,12 +203,11 @@ def preconditioner(
     reach: Array | None = None,
     rows: float | None = None,
 ) -> Array:
-    """A = (M/n + diag γ)^(-1/2)/R, R² = κd.
+    """Return A = (M/n + diag γ)^(-1/2)/R, R² = κd.
 
-    γ raises the variance of a column to its squared reach over R²: a rare dummy or a long tail is
-    scaled down as a column, and its rows keep their weight.  For splines it does so with their local
-    functions: near an end with few records only the end is scaled down, until its rows fit the factor
-    of ``rows``, as a spline has no far values.
+    γ raises the variance of a column to its squared range over R²: a rare dummy or a long tail is scaled down
+    as a column, and its rows keep their weight.  For splines γ applies to their local functions: near an end
+    with few records only that end is scaled down, until its rows are within κ of ``rows``.
     """
     mean = moments[0] / n
     radius2 = kappa * len(moments)
@@ -236,7 +217,7 @@ def preconditioner(
     gamma[0] = 0.0
     more = np.diag(gamma)
     for local in columns.local:
-        _, *places = local.places
+        _, *places = local.columns
         more[places] = 0.0
         fits = (kappa if rows is None else rows) * len(moments)
         more[np.ix_(places, places)] = _local_gamma(local, moments / n, fits)
@@ -247,9 +228,9 @@ def preconditioner(
 
 
 def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
-    """γ of local functions as a matrix of their columns."""
-    among = mean_moments[np.ix_(local.places, local.places)]
-    mean = local.matrix @ mean_moments[local.places, 0]
+    """Return γ of local functions, as a matrix of their columns."""
+    among = mean_moments[np.ix_(local.columns, local.columns)]
+    mean = local.matrix @ mean_moments[local.columns, 0]
     variance = np.maximum(np.diag(local.matrix @ among @ local.matrix.T) - mean**2, 0.0)
     reach = np.maximum(local.high - mean, mean - local.low)
     gamma = np.maximum(0.0, reach**2 / radius2 - variance)
@@ -257,23 +238,24 @@ def _local_gamma(local: Local, mean_moments: Array, radius2: float) -> Array:
     return np.asarray(back * gamma @ back.T)
 
 
-def shrink(noisy: Array, target: Array, scale: float, least: float) -> tuple[Array, float]:
-    """A matrix with symmetric noise of known scale, moved towards a guess by as much as the noise
-    explains.
+def shrink(noisy: Array, target: Array, scale: float) -> tuple[Array, float]:
+    """Return a noisy matrix shrunk towards a target, and the noise sd that is left.
 
-    Also the scale of the noise that is left.
+    It is a positive-part James-Stein estimate: noise explains ``scale``² d(d + 1)/2 of the squared distance, and
+    1 less that share is kept.
     """
     d = len(noisy)
     gap = noisy - target
     explained = scale**2 * d * (d + 1) / 2
     size = max(float((gap**2).sum()), explained, np.finfo(float).tiny)
-    part = max(least, 1 - explained / size)
+    part = 1 - explained / size
     return target + part * gap, scale * np.sqrt(part)
 
 
 def undispersed(matrix: Array, scale: float) -> Array:
-    """Eigenvalues moved back together by what symmetric noise of the given scale drives them apart;
-    or of a stack.
+    """Return a matrix, or a stack, with the spread of its eigenvalues by symmetric noise removed.
+
+    To second order, noise of sd s changes λᵢ by s²/2 Σⱼ 1/(λᵢ - λⱼ) on average; near ties it is regularised.
     """
     values, vectors = np.linalg.eigh(matrix)
     gap = values[..., :, None] - values[..., None, :]
@@ -283,8 +265,8 @@ def undispersed(matrix: Array, scale: float) -> Array:
     return np.asarray((vectors * (values - pushed)[..., None, :]) @ vectors.mT)
 
 
-def deviations(moments: Array) -> Array:
-    """Standard deviation of each column, never below .01; the intercept's is 1."""
+def column_sds(moments: Array) -> Array:
+    """Return the sd of each column, never below .01; that of the intercept is 1."""
     M = moments / moments[0, 0]
     spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
     spread[0] = 1.0
@@ -292,7 +274,7 @@ def deviations(moments: Array) -> Array:
 
 
 def centre_of(moments: Array, columns: Columns) -> Array:
-    """Means of the columns, clipped to the box; 1 for the intercept."""
+    """Return the means of the columns, clipped to their ranges; 1 for the intercept."""
     centre = np.clip(moments[0] / moments[0, 0], np.where(columns.dummy, 0.0, -1.0), 1.0)
     centre[0] = 1.0
     return np.asarray(centre)
@@ -300,7 +282,7 @@ def centre_of(moments: Array, columns: Columns) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Crude:
-    """What the first release gives: M₁, the number of records, the geometry of the second release."""
+    """The first release: M₁, the number of records, and the preconditioner of the second release."""
 
     moments: Array
     n: float
@@ -309,7 +291,7 @@ class Crude:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """M and the score at 0.  ``released`` is N₂ with its ``noise``; ``back`` maps it to (1, x)."""
+    """M and the score at 0; ``released`` is N₂ with its noise sd ``noise``, ``back`` maps it to (1, x)."""
 
     matrix: Array
     score: Array
@@ -318,17 +300,17 @@ class Moments:
     back: Array
     noise: float
 
-    def of(self, kept: Indices) -> Array:
-        """M of some columns, positive definite."""
-        return raised(self.matrix[np.ix_(kept, kept)] / self.n, SMALLEST) * self.n
+    @cached_property
+    def definite(self) -> Array:
+        """Return M with its eigenvalues raised until it is positive definite."""
+        return raised(self.matrix / self.n, SMALLEST) * self.n
 
 
 def posterior(released: Array, columns: Columns, n: float, noise: float) -> Array:
-    """M₁ given its release with symmetric noise of this scale, columns of different groups being
-    independent a priori.
+    """Return M₁ given its release with symmetric noise, columns of different groups independent a priori.
 
-    Means and variances are those released, within what is possible; correlations are shrunk one by
-    one by what their own noise explains.
+    Means and variances are those released, within what is possible; each correlation is shrunk by its own
+    noise.
     """
     M = clean(released, columns, n)
     e = noise / n
@@ -348,16 +330,14 @@ def posterior(released: Array, columns: Columns, n: float, noise: float) -> Arra
 
 
 def _means(released: Array, columns: Columns, e: float) -> Array:
-    """A level has at least half a deviation of the noise; the levels of a factor leave some for the
-    reference.
-    """
+    """Return means within what is possible: a level has a share of at least half a noise sd."""
     mean = np.where(columns.dummy, np.clip(released, e / 2, 1.0), np.clip(released, -1.0, 1.0))
     mean[0] = 1.0
     return within_factors(mean, columns)
 
 
 def within_factors(frequencies: Array, columns: Columns) -> Array:
-    """Frequencies of levels that leave some for their reference."""
+    """Return frequencies of levels scaled so that their reference has at least one in a hundred."""
     result = frequencies.copy()
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
@@ -366,31 +346,27 @@ def within_factors(frequencies: Array, columns: Columns) -> Array:
 
 
 def _shrunk(raw: Array, noise: Array, columns: Columns) -> Array:
-    """Correlations times τ²/(τ² + s²), τ² their mean square beyond the noise, precise ones counting
-    most.
-    """
+    """Return correlations times τ²/(τ² + s²), with their variance τ² by DerSimonian and Laird (1986), mean 0."""
     rows, others = np.triu_indices(len(raw), 1)
     free = (columns.group[rows] != columns.group[others]) & (rows > 0)
     r2 = raw[rows, others][free] ** 2
     s2 = noise[rows, others][free] ** 2
-    weight = (s2 + 0.01) ** -2.0
+    weight = 1 / np.maximum(s2, SMALLEST)
     tau2 = weight @ (r2 - s2) / weight.sum() if free.any() else 0.0
-    tau2 = np.clip(tau2, _CORRELATION[0] ** 2, _CORRELATION[1] ** 2)
-    return np.asarray(np.clip(raw * tau2 / (tau2 + noise**2), -_SAME, _SAME))
+    tau2 = max(float(tau2), SMALLEST)
+    return np.asarray(np.clip(raw * tau2 / (tau2 + noise**2), -1.0, 1.0))
 
 
 def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Columns) -> Moments:
-    """M from the second release: N₂ is shrunk towards the first, mapped back, and told what is
-    known of it.
-    """
+    """Return M from the second release: N₂ is shrunk towards the first, and mapped back to (1, x)."""
     A = crude.preconditioner
     n = crude.n
     d = len(noisy)
     back = np.asarray(np.linalg.inv(A), dtype=np.float64)
     guess = A @ crude.moments @ A.T
-    N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise, _TRUST)
+    N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise)
     M = clean(back @ undispersed(N, left) @ back.T, columns, n)
-    M = back @ raised(A @ M @ A.T, _FLOOR * left * np.sqrt(2 * d)) @ back.T
+    M = back @ raised(A @ M @ A.T, _FLOOR * noise * np.sqrt(2 * d)) @ back.T
     return Moments(
         matrix=(M + M.T) / 2,
         score=back @ score,

@@ -1,18 +1,16 @@
-"""First lines, and steps from them towards the coefficients, from released sums.
-
-Post-processing only.
+"""Pilot estimates from released sums, and Newton steps from them.
 
 | symbol | meaning                                                                | name in code  |
 | ------ | ---------------------------------------------------------------------- | ------------- |
 | M      | sum x xᵀ, as far as it is known                                        | `moments`     |
-| t      | a line: coefficients of (1, x)                                         | `line`        |
-| I(t)   | sum h' x xᵀ there, h' the slope of the mean, if x is Gaussian          | `information` |
-| u      | coordinates of a geometry A: t = Aᵀ u                                  |               |
-| g, H   | released score and curvature at the line, in u                         |               |
-| a      | a step from the line, in u                                             | `step`        |
+| t      | coefficients of (1, x)                                                 | `coef`        |
+| I(t)   | Σ h' x xᵀ at t for Gaussian x, h' the derivative of the mean           | `expected_hessian` |
+| u      | coordinates of a preconditioner A: t = Aᵀ u                            |               |
+| g, H   | released score and Hessian at t, in u                                  |               |
+| a      | a step from t, in u                                                    | `step`        |
 
-A step is a best guess, not a solution: what it leaves is released, so that a bad one costs length,
-never validity.
+A step shrinks the score for its noise.  Its remainder is released, so that a poor pilot or step makes
+intervals longer, and never invalid.
 """
 
 from dataclasses import dataclass
@@ -21,123 +19,127 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import expit
 
-from dpinfer.inference.moments import Columns, preconditioner, raised
+from dpinfer.inference.moments import LEVELS, Columns, preconditioner, raised
 from dpinfer.inference.tails import CountSizes
-from dpinfer.inference.tilting import tilted
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, LOGIT, Family
 
 LARGEST_SPREAD = 4.0
-"""Cap on the standard deviation of the linear predictor in a first guess."""
-_LARGEST_SHARE = 0.4995  # beyond one half: a rarer outcome is taken for one in 2,000
-_EXPECTED = 1.0  # deviation of the log-odds that a first line expects of whitened columns together
-_EXPECTED_LOG = 0.5  # deviation of the logarithm of a count that a first line expects
-_LARGEST_LOG = 1.0  # ... and the largest that it draws
-_LEAST_RATE = 0.2  # of the mean of a capped count: the least that a line takes it for
-_TRUSTED = 0.2  # the least eigenvalue of whitened moments that a first line trusts
-_WHITENED = 2.0, 20.0  # least radius factor of that whitening: 2, or 20 over the number of columns
-_LONGEST = 1.2  # root mean square of one step of the predictor
-_HALVINGS = 6  # of a step whose curvature is that half way
-_FLAT = 0.01  # of the largest curvature: the least that the size of a step is judged by
-_WIDE = 3.0  # root mean squares of a step that its rest lets in
-# of a change of the predictor, which no record's exceeds (`dpinfer.mechanisms.step_sums.rest_sum`)
+"""Largest sd of the linear predictor in a pilot estimate."""
+_LARGEST_SHARE = (
+    0.4995  # largest |share - 1/2| of an outcome: no outcome is rarer than one in 2,000
+)
+_EXPECTED = 1.0  # prior sd of the log-odds by all whitened columns together
+_EXPECTED_LOG = 0.5  # prior sd of the logarithm of a mean count
+_MIN_RATE = 0.2  # smallest fitted mean of a level over the mean of the capped count
+_HALVINGS = 6  # iterations of a step whose Hessian is that half way along it
+_WIDE = 3.0  # root mean squares of a step up to which a remainder is not clipped
+# largest change of a predictor, which no record exceeds (`dpinfer.mechanisms.step_sums.remainder_sum`)
 _WIDEST = 60.0
-_HALF = 0.5  # of a bound that hardly any record comes near
-_BEND = 1 / (6 * np.sqrt(3))  # the largest second derivative of a probability
-_SHORTEST = 0.05  # root mean square of a step whose rest is bounded
+_MAX_SECOND_DERIVATIVE = 1 / (6 * np.sqrt(3))  # of the logistic function, at p = (3 ± √3)/6
 _TINY = 1e-12
-_SURE_PART = 0.2  # the least eigenvalue of whitened moments per record that a crude line trusts
-_SIGNAL = 0.1  # the variance of a scaled outcome that a line is expected to explain
+_SIGNAL = 0.1  # prior share of the variance of a scaled outcome that the columns explain
+_RAREST = 1e-6  # smallest share of a level
 
 
 @lru_cache(maxsize=2)
 def normal_nodes(number: int = 41) -> tuple[Array, Array]:
-    """Nodes and weights of a mean over standard normal numbers."""
+    """Return Gauss-Hermite nodes and weights of an expectation over a standard normal variable."""
     nodes, weights = (
         np.asarray(part, dtype=float) for part in np.polynomial.hermite_e.hermegauss(number)
     )
     return nodes, weights / weights.sum()
 
 
-def information(moments: Array, line: Array, family: Family = LOGIT) -> Array:
-    """I(t): with η = a + sZ, Stein's identity leaves three numbers, E h, E hZ/s and E h(Z² - 1)/s²,
-    h the slope of the mean.
+def expected_hessian(moments: Array, coef: Array, family: Family = LOGIT) -> Array:
+    """Return I(t) = n E[h'(η) x xᵀ] for Gaussian x.
+
+    With η = a + sZ, Stein's lemma gives E[h' x xᵀ] = E[h'] E[x xᵀ] + E[h''] (c mᵀ + m cᵀ) + E[h⁽³⁾] c cᵀ, where
+    c = Cov(x) t and m = E x, and E[h''] = E[h' Z]/s, E[h⁽³⁾] = E[h' (Z² - 1)]/s².
     """
     n = moments[0, 0]
     mean = moments[0] / n
     covariance = moments / n - np.outer(mean, mean)
-    spread = float(np.sqrt(max(line @ covariance @ line, 1e-9)))
+    spread = float(np.sqrt(max(coef @ covariance @ coef, 1e-9)))
     nodes, weights = normal_nodes()
-    h = weights * family.slope(mean_at(mean @ line + spread * nodes, family))
-    along = covariance @ line
+    h = weights * family.slope(mean_at(mean @ coef + spread * nodes, family))
+    along = covariance @ coef
     cross = np.outer(along, mean)
     second = moments / n
-    slope = h @ nodes / spread
-    bend = h @ (nodes**2 - 1) / spread**2
+    first_order = h @ nodes / spread
+    second_order = h @ (nodes**2 - 1) / spread**2
     return np.asarray(
-        n * (h.sum() * second + slope * (cross + cross.T) + bend * np.outer(along, along))
+        n
+        * (
+            h.sum() * second
+            + first_order * (cross + cross.T)
+            + second_order * np.outer(along, along)
+        )
     )
 
 
 def mean_at(predictor: Array, family: Family) -> Array:
-    """The mean of the outcome at a predictor that is not too far out, so that there is information
-    to divide by.
-    """
+    """Return the mean of the outcome, with the predictor clipped so that h' is never 0."""
     return family.mean(np.clip(predictor, -FARTHEST, FARTHEST))
 
 
-def _root(information: Array) -> Array:
-    """A Cholesky factor, of a matrix that is flat in no direction."""
+def _root(expected_hessian: Array) -> Array:
+    """Return the Cholesky factor of a matrix, with its eigenvalues raised above 0."""
     return np.asarray(
-        np.linalg.cholesky(raised(information, 1e-6 * float(np.abs(information).max()))),
+        np.linalg.cholesky(raised(expected_hessian, 1e-6 * float(np.abs(expected_hessian).max()))),
         dtype=float,
     )
 
 
-def first_line(moments: Array, score: Array, n: float, columns: Columns, noise: Array) -> Array:
-    """A line from sum x xᵀ and the score at 0: least squares of the label, then its length.
+def logistic_pilot(
+    moments: Array, score: Array, n: float, columns: Columns, noise: Array, kappa: float
+) -> Array:
+    """Return pilot coefficients of logistic regression from Σ x xᵀ and the score at 0.
 
-    If x is near Gaussian, Cov(x, y) = E[p(1 - p)] Cov(x) θ: ordinary least squares has the right
-    direction, and two scalar equations give its length and the intercept (Brillinger).  It is a
-    ridge in whitened columns, which expects log-odds with a deviation of 1; ``noise`` is a root of
-    the covariance of the noise of the score.
+    For Gaussian x, Cov(x, y) = E[p(1 - p)] Cov(x) θ: least squares of the label has the right direction
+    (Brillinger 1982), and two scalar equations give its length and the intercept.  It is a ridge estimate in
+    whitened columns with a prior sd of 1 of the log-odds; ``noise`` is a root of the noise covariance of the
+    score.
     """
     d = len(moments)
     share = float(np.clip(score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
-    curvature = 0.25 - share**2
-    kappa = max(_WHITENED[0], _WHITENED[1] / d)
+    mean_slope = 0.25 - share**2
     whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
-    error = float(((whitening @ noise / n) ** 2).sum()) / d + curvature / n
+    error = float(((whitening @ noise / n) ** 2).sum()) / d + mean_slope / n
     white = whitening @ moments @ whitening.T / n
     toward = whitening @ (score - share * moments[0]) / n
     values, vectors = np.linalg.eigh((white + white.T) / 2)
-    values = np.maximum(values, _TRUSTED)
-    ridge = error * d / (_EXPECTED * curvature) ** 2
+    values = np.maximum(values, 0.0)
+    ridge = error * d / (_EXPECTED * mean_slope) ** 2
     slopes = whitening.T @ vectors @ (values * (vectors.T @ toward) / (values**2 + ridge))
     slopes[0] = 0.0
     mean = moments[0] / n
     covariance = raised(moments / n, 1e-7) - np.outer(mean, mean)
     spread = float(np.sqrt(max(slopes @ covariance @ slopes, _TINY)))
     scale, intercept = _length(spread, share)
-    line = scale * slopes
-    line[0] = intercept - mean @ line
-    return np.asarray(line)
+    coef = scale * slopes
+    coef[0] = intercept - mean @ coef
+    return np.asarray(coef)
 
 
-def count_line(
-    moments: Array, score: Array, noise: Array, n: float, columns: Columns, sizes: CountSizes
+def poisson_pilot(
+    moments: Array,
+    score: Array,
+    noise: Array,
+    n: float,
+    columns: Columns,
+    sizes: CountSizes,
+    kappa: float,
 ) -> Array:
-    """A line of the logarithm of a count from sum x xᵀ and the score of the capped count.
+    """Return pilot coefficients of Poisson regression from Σ x xᵀ and the score of the capped count.
 
-    ``score`` is sum x (min(y, c) - c/2)/c, of noise whose covariance has the root ``noise``.  Least
-    squares of min(y, c), a ridge in whitened columns that expects a logarithm with a deviation of
-    1/2, is mapped to the log scale as for Gaussian rows: Cov(x, e^η) = E[e^η] Cov(x) θ.  That makes
-    too much of a rare level with many counts, and the logarithm of its ratio of means too little, as
-    more of them are beyond the cap: levels are in the middle.  A bad line costs length, never
-    validity.
+    ``score`` is Σ x (min(y, c) - c/2)/c, with noise whose covariance has the root ``noise``.  Least squares of
+    min(y, c), a ridge estimate in whitened columns with a prior sd of 1/2 of the logarithm, is mapped to the log
+    scale as for Gaussian rows: Cov(x, e^η) = E[e^η] Cov(x) θ.  That overstates the effect of a rare level with
+    many counts; the logarithm of its ratio of capped means understates it, as more of its counts exceed the
+    cap.  The coefficient of a level is the average of the two.
     """
     d = len(moments)
-    kappa = max(_WHITENED[0], _WHITENED[1] / d)
     whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
     cap = sizes.cap
     mean = sizes.capped
@@ -146,39 +148,34 @@ def count_line(
     error = float(((2 * whitening @ noise) ** 2).sum()) / d + 4 * n * mean / cap
     white = whitening @ moments @ whitening.T
     values, vectors = np.linalg.eigh((white + white.T) / 2)
-    values = np.maximum(values, _TRUSTED * n)
+    values = np.maximum(values, 0.0)
     along = vectors.T @ toward
     slopes = cap / 2 * whitening.T @ vectors @ (values * along / (values**2 + error / signal))
     centre = moments[0] / n
-    rate = max(mean + float(centre @ slopes), _LEAST_RATE * mean)
-    line = slopes / (rate * sizes.shows)
+    rate = max(mean + float(centre @ slopes), _MIN_RATE * mean)
+    coef = slopes / (rate * sizes.shows)
     logs = _logs_of_levels(slopes, rate, centre, columns) / sizes.shows
-    line = np.where(columns.dummy, (line + logs) / 2, line)
-    line[0] = 0.0
+    coef = np.where(columns.dummy, (coef + logs) / 2, coef)
+    coef[0] = 0.0
     covariance = raised(moments / n, 1e-7) - np.outer(centre, centre)
-    variance = float(line @ covariance @ line)
-    line *= min(1.0, _LARGEST_LOG / np.sqrt(max(variance, _TINY)))
-    whole = rate * sizes.mean / mean
-    line[0] = np.log(whole) - min(variance, _LARGEST_LOG**2) / 2 - centre @ line
-    return np.asarray(line)
+    variance = float(coef @ covariance @ coef)
+    rate_of_all = rate * sizes.mean / mean
+    coef[0] = np.log(rate_of_all) - variance / 2 - centre @ coef
+    return np.asarray(coef)
 
 
 def _logs_of_levels(slopes: Array, rate: float, centre: Array, columns: Columns) -> Array:
-    """Logarithms of the ratio of the mean of each level and that of its reference, as least squares
-    tells them; 0 for numbers.
-    """
+    """Return the logarithm of each level's mean over that of its reference, by least squares; 0 for numbers."""
     logs = np.zeros(len(slopes))
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        reference = max(rate - float(centre[levels] @ slopes[levels]), _LEAST_RATE * rate)
-        logs[levels] = np.log(np.maximum(1 + slopes[levels] / reference, _LEAST_RATE))
+        reference = max(rate - float(centre[levels] @ slopes[levels]), _MIN_RATE * rate)
+        logs[levels] = np.log(np.maximum(1 + slopes[levels] / reference, _MIN_RATE))
     return logs
 
 
 def _length(spread: float, share: float) -> tuple[float, float]:
-    """k and a such that η = a + k spread Z has mean success .5 + share and k E[σ'(η)] = 1, k spread
-    capped.
-    """
+    """Return k and a with E[σ(η)] = 1/2 + share and k E[σ'(η)] = 1, η = a + k spread Z; k spread is capped."""
     nodes, weights = normal_nodes()
     k = 4.0
     a = 0.0
@@ -200,129 +197,175 @@ def _length(spread: float, share: float) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Usual:
-    """Of records at a line, if x is Gaussian: the mean information p(1 - p), and over it the mean
-    of max(p, 1 - p)².
-    """
+class MeanInformation:
+    """Means over Gaussian rows in logistic regression: of p(1 - p), and of max(p, 1 - p)² weighted by it."""
 
-    information: float
-    farthest2: float
+    mean_slope: float
+    max_residual2: float
 
     @classmethod
-    def at(cls, moments: Array, line: Array) -> "Usual":
-        """At this line."""
+    def at(cls, moments: Array, coef: Array) -> "MeanInformation":
+        """Return the means at these coefficients."""
         mean = moments[0] / moments[0, 0]
         covariance = moments / moments[0, 0] - np.outer(mean, mean)
         nodes, weights = normal_nodes()
-        p = mean_at(mean @ line + np.sqrt(max(line @ covariance @ line, 1e-9)) * nodes, LOGIT)
+        p = mean_at(mean @ coef + np.sqrt(max(coef @ covariance @ coef, 1e-9)) * nodes, LOGIT)
         h = weights * p * (1 - p)
         return cls(float(h.sum()), float(h @ np.maximum(p, 1 - p) ** 2 / h.sum()))
 
 
-@dataclass(frozen=True, eq=False)
-class Terrain:
-    """Where steps are taken: the moments, a line, and the matrix A of its geometry.
+def tilted_hessian(hessian: Array, step: Array, columns: Columns) -> Array:
+    """Return the Hessian Σ μ x xᵀ of counts after a step s of the coefficients of (1, x).
 
-    ``dispersion`` is the variance of an outcome over the slope of its mean, ``least`` the least
-    information that all records have together.  ``columns`` are those of a fit of counts, whose
-    curvature follows the shares of levels.
+    Each record's weight μ changes by the factor exp(x·s): an exponential tilt of the distribution of x.  The
+    weighted share p of a level becomes p e^s over the total of its factor, exactly, however rare the level
+    and however long the step; numbers are taken as Gaussian, whose means change by Cov(x) s.  Correlations are
+    kept, and so are the means of numbers where levels change and the shares of levels where numbers do.
+    """
+    total = float(hessian[0, 0])
+    if total <= 0:
+        return hessian
+    mean = hessian[0] / total
+    covariance = hessian / total - np.outer(mean, mean)
+    after, level = _tilted_means(mean, step, columns)
+    before = np.clip(mean, _RAREST, LEVELS)
+    grown = np.where(columns.dummy, after * (1 - after) / (before * (1 - before)), 1.0)
+    size = np.sqrt(grown)
+    covariance *= np.outer(size, size)
+    along = np.where(columns.dummy, 0.0, step)
+    along[0] = 0.0
+    moved = covariance @ along
+    further = float(after @ along + along @ moved / 2)
+    level *= float(np.exp(np.clip(further, -FARTHEST, FARTHEST)))
+    # shares of levels stay as their own step has left them
+    after = np.where(columns.dummy, after, after + moved)
+    after[0] = 1.0
+    return np.asarray(total * level * (covariance + np.outer(after, after)))
+
+
+def _tilted_means(mean: Array, step: Array, columns: Columns) -> tuple[Array, float]:
+    """Return the means after the tilt by levels, and the factor of the total weight by levels and intercept."""
+    after = mean.copy()
+    level = float(np.exp(np.clip(step[0], -FARTHEST, FARTHEST)))
+    for group in np.unique(columns.group[columns.dummy]):
+        levels = columns.dummy & (columns.group == group)
+        shares = np.clip(mean[levels], _RAREST, LEVELS)
+        rates = shares * np.exp(np.clip(step[levels], -FARTHEST, FARTHEST))
+        total = max(1 - float(shares.sum()), _RAREST) + float(rates.sum())
+        after[levels] = np.clip(rates / total, _RAREST, LEVELS)
+        level *= total
+    return after, level
+
+
+@dataclass(frozen=True, eq=False)
+class LocalModel:
+    """A local quadratic model of the likelihood: second moments, coefficients t, and preconditioner A.
+
+    ``dispersion`` is Var(y)/h', ``min_information`` a lower bound of Σ h'.  ``columns`` are given in fits of
+    counts, whose Hessian follows the shares of levels (`tilted_hessian`).
     """
 
     moments: Array
-    line: Array
+    coef: Array
     matrix: Array
     family: Family = LOGIT
     dispersion: float = 1.0
-    least: float = 1.0
+    min_information: float = 1.0
     columns: Columns | None = None
 
-    def after(self, hessian: Array, step: Array) -> Array:
-        """H after a step: changed as the information of Gaussian rows is, as T H Tᵀ; that of counts
-        as `tilted` has it.
+    def hessian_after(self, hessian: Array, step: Array) -> Array:
+        """Return the Hessian after a step: T H Tᵀ, where T I(t) Tᵀ is the I of Gaussian rows there.
+
+        In fits of counts it is `tilted_hessian`.
         """
         A = self.matrix
         if self.columns is not None:
             back = self._inverse
-            return np.asarray(A @ tilted(back @ hessian @ back.T, A.T @ step, self.columns) @ A.T)
-        later = A @ information(self.moments, self.line + A.T @ step, self.family) @ A.T
+            return np.asarray(
+                A @ tilted_hessian(back @ hessian @ back.T, A.T @ step, self.columns) @ A.T
+            )
+        later = A @ expected_hessian(self.moments, self.coef + A.T @ step, self.family) @ A.T
         change = _root(later) @ self._root_inverse
         return np.asarray(change @ hessian @ change.T)
 
-    def expected(self) -> Array:
-        """H at the line as the moments have it, but for a factor."""
+    def expected_hessian(self) -> Array:
+        """Return the Hessian at t by the second moments, up to a factor."""
         if self.columns is None:
-            seen = information(self.moments, self.line, self.family)
+            hessian = expected_hessian(self.moments, self.coef, self.family)
         else:
-            seen = tilted(self.moments, self.line, self.columns)
-        return np.asarray(self.matrix @ seen @ self.matrix.T)
+            hessian = tilted_hessian(self.moments, self.coef, self.columns)
+        return np.asarray(self.matrix @ hessian @ self.matrix.T)
 
     @cached_property
     def _inverse(self) -> Array:
-        """A⁻¹."""
+        """Return A⁻¹."""
         return np.asarray(np.linalg.inv(self.matrix))
 
     @cached_property
     def _root_inverse(self) -> Array:
-        """The inverse of a root of the information at the line."""
+        """Return the inverse of a root of A I(t) Aᵀ."""
         A = self.matrix
-        before = A @ information(self.moments, self.line, self.family) @ A.T
+        before = A @ expected_hessian(self.moments, self.coef, self.family) @ A.T
         return np.asarray(np.linalg.inv(_root(before)))
 
     def length(self, hessian: Array, step: Array) -> float:
-        """Root mean square of the change of the predictor, in the measure of the curvature."""
-        level = self._inverse[0]  # the intercept in u
+        """Return the root mean square change of the predictor, records weighted by h'."""
         moved = max(float(step @ hessian @ step), 0.0)
-        return float(np.sqrt(moved / max(float(level @ hessian @ level), self.least)))
+        return float(np.sqrt(moved / self._total_slope(hessian)))
 
-    def best_step(self, hessian: Array, score: Array, noise: float, power: float) -> Array:
-        """The step that undoes a score, as far as it is more than noise of this variance and
-        sampling.
+    def _total_slope(self, hessian: Array) -> float:
+        """Return Σ h' over records."""
+        level = self._inverse[0]  # the intercept in u
+        return max(float(level @ hessian @ level), self.min_information)
 
-        g = H a + error, the coordinates of a having a variance that the length of g tells, growing
-        with this power of 1/H: the best linear guess of a.  H is taken half way.  At most 1.2 root
-        mean square, as Newton's method overshoots.
+    def best_step(self, hessian: Array, score: Array, noise: float) -> Array:
+        """Return the best linear predictor of the distance a to the maximum, given g = H a + error.
+
+        The error has variance ``noise`` + dispersion · H.  A priori a ~ N(0, τ² H⁻¹), as the error of an
+        estimate (Zellner's g-prior, 1986), with τ² by the method of moments from ‖g‖².  H is that at the
+        midpoint of the step, by fixed-point iteration, as Newton's method overshoots.
         """
 
-        def solved(curvature: Array) -> Array:
-            values, vectors = np.linalg.eigh(curvature)
+        def solved(hessian: Array) -> Array:
+            values, vectors = np.linalg.eigh(hessian)
             values = np.maximum(values, 0.0)
             along = vectors.T @ score
             error = noise + self.dispersion * values
-            prior = np.maximum(values / max(values.max(), _TINY), _FLAT) ** -power
-            signal = (along @ along - error.sum()) / max((prior * values**2).sum(), _TINY)
+            signal = (along @ along - error.sum()) / max(values.sum(), _TINY)
             if signal <= 0:
                 return np.zeros(len(score))
-            step = vectors @ (prior * values * along / (prior * values**2 + error / signal))
-            return np.asarray(step * min(1.0, _LONGEST / max(self.length(curvature, step), _TINY)))
+            return np.asarray(vectors @ (along / (values + error / signal)))
 
         step = solved(hessian)
         for _ in range(_HALVINGS):
-            step = step / 2 + solved(self.after(hessian, step / 2)) / 2
+            step = step / 2 + solved(self.hessian_after(hessian, step / 2)) / 2
         return step
 
-    def rest_clip(self, hessian: Array, step: Array, most: float) -> float:
-        """What a record may add to the rest of a step: the smaller of two bounds for those within
-        three mean squares.
+    def remainder_clip(self, hessian: Array, step: Array, max_influence: float) -> float:
+        """Return the clip of the remainder: the smallest of three bounds of what a record adds to it.
 
-        With |z| <= Z a record adds at most ‖a‖ (e^Z - 1 - Z)/Z, of which half is taken, and at most
-        B Z²/(6 sqrt 3).
+        For |z| <= Z = 3 root mean squares a record adds at most w‖u‖ h' (e^Z - 1 - Z).  That is at most
+        ‖a‖ (e^Z - 1 - Z)/Z, by |z| <= ‖u‖‖a‖ and w h'‖u‖² <= 1; where h' is no more than its mean it is at
+        most the root of that mean times e^Z - 1 - Z; and of a logit it is at most B Z²/(6 √3), by
+        |h''| <= 1/(6 √3) and w‖u‖ max(p, 1 - p) <= B.
         """
-        reach = min(_WIDE * max(self.length(hessian, step), _SHORTEST), _WIDEST)
-        by_length = _HALF * float(np.linalg.norm(step)) * (np.expm1(reach) - reach) / reach
-        return float(max(min(by_length, _BEND * reach**2 * most), 1e-6))
+        farthest = min(_WIDE * max(self.length(hessian, step), _TINY), _WIDEST)
+        mean_slope = self._total_slope(hessian) / self.moments[0, 0]
+        by_length = min(float(np.linalg.norm(step)) / farthest, np.sqrt(mean_slope))
+        by_length *= np.expm1(farthest) - farthest
+        return float(
+            max(min(by_length, _MAX_SECOND_DERIVATIVE * farthest**2 * max_influence), 1e-6)
+        )
 
 
-def crude_line(moments: Array, score: Array, noise: Array, n: float) -> Array:
-    """Coefficients of whitened columns from noisy moments and a noisy score of a scaled outcome; a
-    ridge.
+def least_squares_pilot(moments: Array, score: Array, noise: Array, n: float) -> Array:
+    """Return pilot coefficients of least squares in whitened columns, a ridge estimate.
 
-    ``noise`` is the covariance of the noise of the score.  Eigenvalues of the moments are raised to
-    a fifth of n, and a coefficient is expected to have a variance of .1/d.  A bad line costs
-    length, never validity.
+    ``noise`` is the noise covariance of the score.  A coefficient has a prior variance of .1/d.
     """
     d = len(moments)
     values, vectors = np.linalg.eigh(moments)
-    values = np.maximum(values, _SURE_PART * n)
+    values = np.maximum(values, 0.0)
     error = float(np.trace(noise)) / d + _SIGNAL * n
     along = vectors.T @ score
     return np.asarray(vectors @ (values * along / (values**2 + error * d / _SIGNAL)))

@@ -1,100 +1,101 @@
-"""From the releases of a stepped fit to what is known of all coefficients: one posterior, and no
-column leaves.
+"""The posterior of all coefficients given the releases of a stepped fit.
 
-Post-processing of released values only.  With t the released line, a the step that was taken and δ
-the way from there to the coefficients asked for,
+With t the pilot coefficients, a the step that was taken from there, and δ the remaining distance to the
+ordinary coefficients, the score equation is
 
     H' δ = g - R - H a + ξ,     ξ ~ N(0, W),
 
-where H is the curvature at the line and H' the one half way along δ.  H is known by its law
-(`inference/hessian.py`), so the error of the right side is W plus what is unsure of H times the whole
-way a + δ: the equation holds however weak a column is.  Where the records are silent a plausible
-size S stands in: coefficients are N(t + a, S²) a priori.
+where H is the Hessian at t and H' that half way along δ: with the Hessian at the midpoint a Taylor
+expansion of the score has no second-order term.  H is random given its release (`dpinfer.inference.hessian`),
+so that the right side has error covariance W + Cov(H (a + δ)): the equation holds however weak a column is,
+and no column is left out.  A priori θ ~ N(t + a, S²), S a plausible size of an effect, which decides where the
+data do not.  This is the linear Bayes estimate of an errors-in-variables regression, in which the noise of H
+plays the part of errors in the regressors (Fuller 1987, Measurement Error Models).
 
 | symbol | meaning                                                                | name in code    |
 | ------ | ---------------------------------------------------------------------- | --------------- |
-| u      | coordinates of the geometry, t = E θ, θ the coefficients at the centre | `back` is E     |
-| H, V   | released curvature and score covariance at the line, in u              |                 |
-| g, R   | released score at the line, and what the step a leaves                 |                 |
-| W      | V + σ² I, and the bias of the score by a clip, as a second moment      | `bias`          |
+| u      | preconditioned coordinates, t = E θ, θ the coefficients at the centre  | `back` is E     |
+| H, V   | released Hessian and score covariance at t, in u                       |                 |
+| g, R   | released score at t, and the remainder of the step a                   |                 |
+| W      | V + σ² I, and the second moment of the clipping bias of the score      | `bias`          |
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.inference.hessian import Curvature, Guess, Seen, bend, curvature, guess, seen, within
+from dpinfer.inference.hessian import (
+    HessianPosterior,
+    HessianPrior,
+    ReleasedMoments,
+    hessian_posterior,
+    hessian_prior,
+    released_moments,
+)
 from dpinfer.inference.joint import NO_EVENTS, REFERENCE, SIGNAL, Answers, Joint
 from dpinfer.inference.moments import (
-    LEAST_EVENTS,
+    CLEAR,
+    MIN_EVENTS,
     SURE,
     Columns,
     Moments,
     Scales,
-    deviations,
+    column_sds,
     raised,
     shrink,
 )
-from dpinfer.inference.tilting import tilted
+from dpinfer.inference.newton import LocalModel
 from dpinfer.numerics.arrays import Array, Indices, solved
 from dpinfer.numerics.links import Family
 
 LEVEL = 2.5
-"""S of a level, and of two deviations of a number, in log-odds."""
-LEAST_RECORDS = 15.0
+"""S of a level, and of two sds of a number, in log-odds (cf. Gelman et al. 2008, Annals of Applied Statistics 2)."""
+MIN_RECORDS = 15.0
 """The fewest records of a level whose mean is near normal, in least squares."""
-# of the variance of δ that the records decide: what of it counts beside the step, which has it too
-_SAMPLED = 0.3
-_ROUNDS = 8  # of the second moment of δ, which decides how much the noise of H matters
-_LOOSE = 1e-2  # S over the deviation of the intercept a priori: it is as good as free
-_FREE = 1e-12  # of its information: what is left at least without a coefficient's own S
-_LEAST_SIZE = (
-    0.2  # of S: what effects are believed to have at least, however small those are that are known
-)
+_ROUNDS = 8  # fixed-point iterations for the second moment of δ, which the noise of H multiplies
+_LOOSE = 1e-2  # S over the prior sd of the intercept, which makes its prior flat
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The last releases of a fit, in u: the line, the step from it, the score there, what the step
-    leaves, H and V.
+    """The last releases of a fit, in u: pilot coefficients, the step, its score, its remainder, H and V.
 
-    ``score_noise`` and ``rest_noise`` are the scales of the noise of score and rest; those of the
-    matrices stand in ``scales``.
+    ``score_noise`` and ``remainder_noise`` are noise sds; those of the matrices are in ``scales``.
     """
 
-    line: Array
+    coef_u: Array
     step: Array
     score: Array
-    rest: Array
+    remainder: Array
     hessian: Array
     score_cov: Array
     score_noise: float
-    rest_noise: float
+    remainder_noise: float
     scales: Scales
     family: Family
 
     @property
     def exact(self) -> bool:
-        """Whether the risk is quadratic."""
+        """Return whether the risk is quadratic, so that a step has no remainder."""
         return self.family.exact
 
     @property
     def noise(self) -> float:
-        """The scale of the noise of score and rest together."""
-        return float(np.hypot(self.score_noise, self.rest_noise))
+        """Return the noise sd of score less remainder."""
+        return float(np.hypot(self.score_noise, self.remainder_noise))
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """A step with what is known of the columns: ``back`` is E, ``spread`` their deviations,
-    ``sizes`` their S.
+class ReleasedFit:
+    """The last step of a fit with the columns: ``back`` is E, ``spread`` their sds, ``sizes`` their S.
 
-    ``centre`` is the released one; ``tail`` marks numbers whose records far out do not count as
-    they are; ``allowed`` is what a coefficient may be off beside.  ``lines`` and ``shift`` lead to
-    the coefficients of the formula.  ``unseen`` says that no event was seen at all.  ``bias`` is the
-    second moment that intervals allow for of what clip and limits have taken off the score, and
-    ``limited`` are the numbers that have limits.
+    ``centre`` is where the intercept is the predictor.  ``withheld`` marks winsorised numbers whose ordinary
+    coefficient is not reported; ``bias_bound`` is added to intervals as it is.  ``contrasts`` and ``shift``
+    lead to the coefficients of the formula.  ``without_events`` says that no count is surely positive.
+    ``bias`` is the second moment of the bias of the score by clip and winsor limits, and ``limited`` marks
+    the numbers that have limits.
     """
 
     last: Step
@@ -104,26 +105,24 @@ class Fitted:
     back: Array
     spread: Array
     sizes: Array
-    tail: npt.NDArray[np.bool_]
-    allowed: Array
-    lines: Array
+    withheld: npt.NDArray[np.bool_]
+    bias_bound: Array
+    contrasts: Array
     shift: float = 0.0
-    unseen: bool = False
+    without_events: bool = False
     bias: Array | float = 0.0
     limited: npt.NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1, dtype=bool))
 
     @classmethod
     def of(
         cls, last: Step, matrix: Array, moments: Moments, columns: Columns, centre: Array
-    ) -> "Fitted":
-        """The fit in the geometry of a matrix; sizes are those of log-odds, and columns are as
-        asked.
-        """
+    ) -> "ReleasedFit":
+        """Return a fit with the preconditioner ``matrix``, S of log-odds and the identity as contrasts."""
         d = len(centre)
         to_centre = np.eye(d)
         to_centre[0] = centre
         back = np.asarray(np.linalg.inv(to_centre @ matrix.T), dtype=np.float64)
-        spread = deviations(moments.of(np.arange(d)))
+        spread = column_sds(moments.definite)
         sizes = log_odds_sizes(spread, columns.dummy | columns.of_splines)
         return cls(
             last,
@@ -140,21 +139,21 @@ class Fitted:
 
     @property
     def score_cov(self) -> Array:
-        """V without its noise: near a multiple of H, which it is where the model is right."""
+        """Return V with its noise shrunk away, towards a multiple of H: its value under the model."""
         last = self.last
         size = float(np.trace(last.score_cov))
-        if last.family.farthest is None:  # then the slope of the mean does not tell the variance
+        if (
+            last.family.farthest is None
+        ):  # h' does not bound the variance, so that tr V may be all noise
             size = max(size, last.scales.score_cov * float(np.sqrt(len(self.centre))))
         ratio = size / float(np.trace(last.hessian)) if size > 0 else 1.0
-        return raised(
-            shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov, 0.0)[0], 0.0
-        )
+        return raised(shrink(last.score_cov, ratio * last.hessian, last.scales.score_cov)[0], 0.0)
 
     @property
     def dispersion(self) -> float:
-        """What an event counts, in units of the outcome: 1 in logistic regression; in a fit of counts
-        the variance of an outcome over its mean, so that a cost is as many events in cents as in
-        euros.
+        """Return Var(y)/E[y] of a fit of counts, tr V/tr H; 1 in logistic regression.
+
+        An event counts so much in units of the outcome: a cost is as many events in cents as in euros.
         """
         if not self.last.family.counts:
             return 1.0
@@ -165,26 +164,23 @@ class Fitted:
 
 
 def log_odds_sizes(spread: Array, dummy: npt.NDArray[np.bool_]) -> Array:
-    """S of a logistic fit: 2.5 for a level, for the function of a spline and for two deviations of a
-    number; 2.5 for the intercept.
-    """
+    """Return S of a logistic fit: 2.5 for levels, functions of splines, the intercept and 2 sds of numbers."""
     return np.where(dummy | (np.arange(len(dummy)) == 0), LEVEL, LEVEL / 2 / spread)
 
 
 def outcome_sizes(spread: Array, dummy: npt.NDArray[np.bool_], outcome: float) -> Array:
-    """S of least squares: two deviations of the outcome for a level, one for a deviation of a
-    number.
-    """
+    """Return S of least squares: two sds of the outcome for a level, one for one sd of a number."""
     return outcome * np.where(dummy | (np.arange(len(dummy)) == 0), 2.0, 1.0 / spread)
 
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Of each level and of the reference of its factor: the noise in its number of events over that
-    number.  Events are the rarer outcomes of a logistic fit, and what is counted in a log one.
+    """The relative noise of the number of events, of each level and of the reference of its factor.
 
-    `NO_EVENTS` where the number is below 8, 0 for what is no level nor a B-spline.  ``toward`` is the side, 1 or
-    -1, to which the predictor of these records would run if there were fewer.
+    Events are the rarer outcomes in logistic regression, and the counted ones in Poisson regression.  It is
+    `NO_EVENTS` where there may be fewer than 8, and 0 for columns that are neither levels nor B-splines.
+    ``level_toward`` and ``reference_toward`` are the sign, 1 or -1, of the change of the predictor if there
+    were fewer.
     """
 
     level: Array
@@ -194,21 +190,19 @@ class Events:
 
 
 def no_events(d: int) -> Events:
-    """Of least squares, which has no outcomes that could be rare."""
+    """Return the events of least squares, which has no rare outcomes."""
     none = np.zeros(d)
     return Events(none, none, none, none)
 
 
-def events(fit: Fitted) -> Events:
-    """Of each level, and of its reference, how sure a lower estimate of the number of its events
-    is.
-    """
+def events(fit: ReleasedFit) -> Events:
+    """Return the relative noise of the number of events of each level and of its reference."""
     columns = fit.columns
     level = _doubt(fit, _of_levels(columns))
-    for place, doubt in zip(
-        (place for place, _ in columns.cells), _doubt(fit, _of_cells(columns)), strict=True
+    for position, doubt in zip(
+        (position for position, _ in columns.cells), _doubt(fit, _of_cells(columns)), strict=True
     ):
-        level[place] = max(level[place], doubt)
+        level[position] = max(level[position], doubt)
     level_toward, reference_toward = _toward(fit)
     return Events(
         np.where(columns.dummy, level, _doubt_of_splines(fit)),
@@ -218,70 +212,70 @@ def events(fit: Fitted) -> Events:
     )
 
 
-def _doubt_of_splines(fit: Fitted) -> Array:
-    """`NO_EVENTS` for all columns of a B-spline where one of its functions may be without events: its
-    coefficient could be anything, and its neighbours move with it.  0 for other columns.
+def _doubt_of_splines(fit: ReleasedFit) -> Array:
+    """Return `NO_EVENTS` for the columns of a B-spline one of whose functions may have no events.
 
-    A natural spline is a line there, and known as such.
+    Its coefficient is not identified then, and its neighbours change with it.  A natural spline is linear
+    there.  It is 0 for other columns.
     """
     found = np.zeros(len(fit.columns))
     for local in fit.columns.local:
         if not local.shares:
             continue
         counted = np.zeros((len(found), len(local.matrix) + 1))
-        counted[local.places, 1:] = local.matrix.T
-        counted[local.places[0], 0] = 1.0
+        counted[local.columns, 1:] = local.matrix.T
+        counted[local.columns[0], 0] = 1.0
         counted[:, 0] -= counted[:, 1:].sum(axis=1)
-        if _doubt(fit, counted).max() > 1 / SURE:
-            found[local.places[1:]] = NO_EVENTS
+        if _doubt(fit, counted).max() > 1 / CLEAR:
+            found[local.columns[1:]] = NO_EVENTS
     return found
 
 
-def _toward(fit: Fitted) -> tuple[Array, Array]:
-    """To which side the predictor of each level, and of its reference, would run without events: a
-    count to nothing, a probability to where it is.
+def _toward(fit: ReleasedFit) -> tuple[Array, Array]:
+    """Return the sign of the change of the predictor of each level, and reference, without events.
+
+    A mean count would go to 0; a probability to the nearer of 0 and 1.
     """
     d = len(fit.centre)
     if fit.last.family.counts:
         return -np.ones(d), -np.ones(d)
     columns = fit.columns
-    coef = solved(fit.back, fit.last.line + fit.last.step)
+    coef = solved(fit.back, fit.last.coef_u + fit.last.step)
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
     base = coef[0] - together @ (fit.centre * coef)
     return np.sign(base + coef), np.sign(base)
 
 
 def _of_levels(columns: Columns) -> Array:
-    """A column for each level: c with c·(1, x) = 1 for its records, and 0 for others."""
+    """Return a column per level: c with c·(1, x) = 1 for its records, and 0 for others."""
     return np.diag(columns.dummy.astype(float))
 
 
 def _of_cells(columns: Columns) -> Array:
-    """The same for the cells of interacting levels."""
+    """Return the same for the cells of interacting levels."""
     found = np.zeros((len(columns), len(columns.cells)))
     for k, (_, combination) in enumerate(columns.cells):
-        for place, weight in combination:
-            found[place, k] += weight
+        for position, weight in combination:
+            found[position, k] += weight
     return found
 
 
 def _of_references(columns: Columns) -> Array:
-    """The same for the reference of each level's factor."""
+    """Return the same for the reference of each level's factor."""
     together = columns.dummy[:, None] & (columns.group[:, None] == columns.group)
     found = np.where(together, -1.0, 0.0)
     found[0] = columns.dummy
     return found
 
 
-def _doubt(fit: Fitted, counted: Array) -> Array:
-    """Relative noise of the number of events among some records; `NO_EVENTS` where there may be
-    fewer than 8.
+def _doubt(fit: ReleasedFit, counted: Array) -> Array:
+    """Return the relative noise of the number of events of some records, `NO_EVENTS` below 8.
 
     With v·u = 1 for these records and 0 for the others (or a share, which is at least its square)
     their residuals sum to v·g, and either outcome has at least vᵀHv less that: p >= p(1 - p).  So
     there are vᵀHv - |v·g| or more (weighted, at most 1 each), but for the noise hypot(σ‖v‖, h‖v‖²).
-    It holds at any line; at the line 0, where p is one half, it is vᵀMv/2 - |v·g| exactly.  The
-    surer of the two counts.  What these records count in a log fit is vᵀHv + v·g, at any line.
+    It holds at any coefficients; at 0, where p is one half, the number is vᵀMv/2 - |v·g| exactly.  The
+    smaller of the two relative noises is taken.  In Poisson regression the number is vᵀHv + v·g.
     """
     last = fit.last
     moments = fit.moments
@@ -291,7 +285,7 @@ def _doubt(fit: Fitted, counted: Array) -> Array:
     v = uncentred @ counted
     noise = (last.scales.hessian, last.score_noise)
     if last.family.counts:
-        return _relative(v, last.hessian, last.score @ v, noise, LEAST_EVENTS * fit.dispersion)
+        return _relative(v, last.hessian, last.score @ v, noise, MIN_EVENTS * fit.dispersion)
     at_line = _relative(v, last.hessian, -np.abs(last.score @ v), noise)
     inner = solved(moments.back, moments.score)  # the score as it was released
     v = moments.back.T @ counted
@@ -305,105 +299,104 @@ def _relative(
     hessian: Array,
     further: Array,
     noise: tuple[float, float],
-    least: float = LEAST_EVENTS,
+    min_events: float = MIN_EVENTS,
 ) -> Array:
-    """The noise of vᵀHv + ``further`` over it, for each column v; `NO_EVENTS` where it is below
-    ``least``.  ``noise`` has the scales of that of H and of the score.
+    """Return the noise sd of vᵀHv + ``further`` over it for each column v; `NO_EVENTS` below ``min_events``.
+
+    ``noise`` has the noise sds of H and of the score.
     """
     length = np.linalg.norm(v, axis=0)
     number = np.einsum("ij,ik,kj->j", v, hessian, v) + further
-    unsure = np.hypot(noise[0] * length**2, noise[1] * length)
-    return np.where(number >= least, unsure / np.maximum(number, least), NO_EVENTS)
+    noise_sd = np.hypot(noise[0] * length**2, noise[1] * length)
+    return np.where(number >= min_events, noise_sd / np.maximum(number, min_events), NO_EVENTS)
 
 
-def enough_events(fit: Fitted) -> bool:
-    """Whether there are surely events at all, in a logistic fit of both outcomes: by the same
-    estimate, for all records.
-    """
+def enough_events(fit: ReleasedFit) -> bool:
+    """Return whether all records together surely have events, and in logistic regression both outcomes."""
     last = fit.last
     level = fit.back[:, 0]
     length = float(np.linalg.norm(level))
     off = float(last.score @ level)
     number = float(level @ last.hessian @ level) + (off if last.family.counts else -abs(off))
     noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
-    return bool(number >= LEAST_EVENTS * fit.dispersion + SURE * noise)
+    return bool(number >= MIN_EVENTS * fit.dispersion + SURE * noise)
 
 
-def varies(fit: Fitted) -> npt.NDArray[np.bool_]:
-    """Return which columns have a variance, records counted by their information, that is as clear of
-    the noise of the last Hessian as a coefficient needs to be reported.
-    """
+def varies(fit: ReleasedFit) -> npt.NDArray[np.bool_]:
+    """Return which columns have a variance, weighted by h', of at least `SIGNAL` noise sds of the Hessian."""
     H = _last_hessian(fit)
-    return np.asarray(np.diag(H.raw) > SIGNAL * np.diag(H.noise))
+    return np.asarray(np.diag(H.raw) > SIGNAL * np.diag(H.entry_sd))
 
 
-def _last_hessian(fit: Fitted) -> Seen:
+def _last_hessian(fit: ReleasedFit) -> ReleasedMoments:
     """Return the released Hessian about its own mean."""
     last = fit.last
     to_centre = np.eye(len(fit.centre))
     to_centre[0, 1:] = fit.centre[1:]
-    counted = fit.moments.n if last.exact else None
-    return seen(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian, counted)
+    return released_moments(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian)
 
 
-def posterior(fit: Fitted) -> Joint:
-    """The law of all coefficients given the releases, with S for each; the intercept is as good as
-    free.
-    """
+def posterior(fit: ReleasedFit) -> Joint:
+    """Return the posterior of all coefficients given the releases, with a flat prior of the intercept."""
     last = fit.last
     columns = fit.columns
     d = len(fit.centre)
     H = _last_hessian(fit)
-    M = seen(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise, fit.moments.n)
-    line = solved(fit.back, last.line)
-    # where a step is not exact, a variance in H is believed to be off that of M by half in any case
+    M = released_moments(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise)
+    pilot = solved(fit.back, last.coef_u)
+    # without an exact step a variance in H may differ from that in M by half anyway, limits or not
     limited = fit.limited if last.exact else np.zeros(d, dtype=bool)
-    S = guess(H, M, fit.moments.matrix, columns, line, last.family, limited)
+    S = hessian_prior(H, M, fit.moments.matrix, columns, pilot, last.family, limited)
     about_mean = np.eye(d)
     about_mean[0, 1:] = (fit.centre - S.mean)[1:]
-    known = curvature(
-        last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments, columns
+    hessian = hessian_posterior(
+        last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments
     )
-    law = _Equation(fit, H.first, S, known, about_mean, line).solved()
+    law = _Equation(fit, S, hessian, about_mean, pilot).solved()
     few = no_events(d) if last.exact else events(fit)
-    # where others explain nearly all of a number, what is left of its information may be this change
-    own = S.count if last.exact else np.hypot(S.count * np.sqrt(known.cut), law.changed)
+    # if other columns explain a number nearly completely, its remaining information may be all due to the
+    # change of the Hessian along the step
+    own = S.variance_sd if last.exact else law.changed
     level = few.level
     if last.exact:
-        scarce = columns.dummy & (np.diag(S.matrix) - 2 * S.count < LEAST_RECORDS)
+        number = np.diag(S.matrix)
+        scarce = columns.dummy & (number < np.maximum(MIN_RECORDS, CLEAR * S.variance_sd))
         level = np.where(scarce, NO_EVENTS, level)
-    bent = np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
-    prior = fit.sizes.copy()
-    prior[0] /= _LOOSE
+    curvature_correction = (
+        np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
+    )
+    prior_sd = fit.sizes.copy()
+    prior_sd[0] /= _LOOSE
     return Joint(
         estimate=law.start + law.step,
-        line=law.start,
+        prior_mean=law.start,
         covariance=law.covariance,
         sampling=law.sampling,
         sizes=fit.sizes,
-        prior=prior,
-        basis=known.basis.T @ fit.back,
-        curvature=known.matrix,
-        doubt=known.left,
+        prior_sd=prior_sd,
+        basis=hessian.basis.T @ fit.back,
+        hessian=hessian.matrix,
+        hessian_sd=hessian.entry_sd,
         own=own,
-        bent=bent,
-        allowed=fit.allowed,
+        curvature_correction=curvature_correction,
+        bias_bound=fit.bias_bound,
         few=level,
         toward=few.level_toward,
         reference_few=few.reference,
         reference_toward=few.reference_toward,
         group=np.where(columns.dummy, columns.group, -1).astype(float),
-        tail=fit.tail.astype(float),
+        withheld=fit.withheld.astype(float),
         centre=fit.centre,
-        lines=fit.lines,
+        contrasts=fit.contrasts,
         shift=fit.shift,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """Where the step of the posterior begins, that step, its covariance, and what of it sampling
-    causes; and by how much the information on each number may change along the way.
+    """The prior mean, the posterior mean less that, its covariance and the part by sampling.
+
+    ``changed`` is the possible change of the information on each number along the step.
     """
 
     start: Array
@@ -415,29 +408,30 @@ class _Solution:
 
 @dataclass(frozen=True, eq=False)
 class _Equation:
-    """H' δ = g - R - H a + ξ in the basis of the law of H, δ in coefficients at the centre."""
+    """The score equation in the basis of the law of H, δ in coefficients at the centre."""
 
-    fit: Fitted
-    first: float
-    guess: Guess
-    known: Curvature
+    fit: ReleasedFit
+    prior: HessianPrior
+    hessian: HessianPosterior
     about_mean: Array
-    line: Array
+    pilot: Array
 
     def solved(self) -> _Solution:
-        """The posterior, in rounds: what is unsure of H multiplies the way a + δ, of which δ is the
-        result.
+        """Return the posterior by fixed-point iteration: Cov(H (a + δ)) depends on the distribution of δ.
+
+        With C the posterior mean of H' and Ω = W + Cov(H (a + δ)), the generalised least-squares estimate
+        with prior precision S⁻² has gain Cᵀ Ω⁻¹, covariance (Cᵀ Ω⁻¹ C + S⁻²)⁻¹ and δ = covariance · gain · right.
         """
         fit = self.fit
-        known = self.known
+        hessian = self.hessian
         last = fit.last
         d = len(fit.centre)
-        basis = known.basis.T
+        basis = hessian.basis.T
         E = basis @ fit.back
         W = basis @ (fit.score_cov + fit.bias + last.noise**2 * np.eye(d)) @ basis.T
         way = solved(fit.back, last.step)
-        right = basis @ (last.score - last.rest) - known.matrix @ (basis @ last.step)
-        start = self.line + way
+        right = basis @ (last.score - last.remainder) - hessian.matrix @ (basis @ last.step)
+        start = self.pilot + way
         precision = fit.sizes**-2.0
         precision[0] *= _LOOSE**2
         step = np.zeros(d)
@@ -445,188 +439,169 @@ class _Equation:
         own = np.zeros((d, d))
         gain: Array = np.zeros((d, d))
         covariance: Array = np.zeros((d, d))
-        for k in range(_ROUNDS):
-            C = self._half_way(E, way + step / 2) @ E
-            gain = solved(W + known.moved(second) + own, C).T
+        for _ in range(_ROUNDS):
+            C = self._half_way(way + step / 2) @ E
+            gain = solved(W + hessian.moved(second) + own, C).T
             covariance = np.asarray(np.linalg.inv(gain @ C + np.diag(precision)), dtype=np.float64)
             step = covariance @ gain @ right
-            believed = precision if k < 2 else self._believed(start, step, covariance, precision)
-            rest = self._second_moment(gain @ C, gain @ right, np.zeros(d), believed)
-            both = self._second_moment(gain @ C, gain @ right, way, believed)
+            # The second moment of a + δ.  The square of a posterior mean exceeds that of its true value by
+            # its sampling variance on average, so nothing is added for what the records decide; where they
+            # decide nothing the mean is 0, and the variance of the prior is added.
+            silent = covariance * precision @ covariance
+            remaining = np.outer(step, step) + silent
+            both = np.outer(way + step, way + step) + silent
             second = E @ both @ E.T
-            own = self._of_columns(both, rest)
+            own = self._of_numbers(both, remaining)
         K = covariance @ gain
         sampling = K @ (basis @ fit.score_cov @ basis.T) @ K.T
         if last.exact:
             return _Solution(start, step, covariance, sampling, np.zeros(d))
         toward = np.linalg.inv(self.about_mean)
-        changed = self._bow(np.diag(toward @ rest @ toward.T)) * np.diag(self.guess.matrix)
+        changed = self._curvature_change(np.diag(toward @ remaining @ toward.T)) * np.diag(
+            self.prior.matrix
+        )
         changed[fit.columns.of_splines] = 0.0  # all of it is in the covariance
         return _Solution(start, step, covariance, sampling, changed)
 
-    def _half_way(self, E: Array, step: Array) -> Array:
-        """H at line + step, in the basis."""
+    def _half_way(self, step: Array) -> Array:
+        """Return the Hessian after a step, in the basis: it changes as along a Newton step."""
         if self.fit.last.exact or not step.any():
-            return self.known.matrix
-        inverse = np.linalg.inv(E)
-        if self.fit.last.family.counts:
-            return inverse.T @ self._counted_half_way(E, step) @ inverse
-        moved = bend(self.fit.moments.matrix, self.first, self.line, step, self.fit.last.family)
-        return within(self.known.matrix + inverse.T @ moved @ inverse, self.known.matrix)
+            return self.hessian.matrix
+        local_model, to_basis = self._local_model
+        H = to_basis.T @ self.hessian.matrix @ to_basis
+        inverse = np.linalg.inv(to_basis)
+        later = local_model.hessian_after(H, self._from_centre @ step)
+        return np.asarray(inverse.T @ later @ inverse)
 
-    def _counted_half_way(self, E: Array, step: Array) -> Array:
-        """H of counts at line + step, in coefficients at the centre."""
-        to_centre = np.eye(len(step))
+    @cached_property
+    def _from_centre(self) -> Array:
+        """Return the map from coefficients at the centre to those of (1, x)."""
+        to_centre = np.eye(len(self.fit.centre))
         to_centre[0, 1:] = self.fit.centre[1:]
-        H = to_centre.T @ E.T @ self.known.matrix @ E @ to_centre
-        back = np.linalg.inv(to_centre)
-        return np.asarray(back.T @ tilted(H, back @ step, self.fit.columns) @ back)
+        return np.asarray(np.linalg.inv(to_centre))
 
-    def _believed(self, start: Array, step: Array, covariance: Array, precision: Array) -> Array:
-        """1/S² of effects as large as those that are known: so long is the way believed to be where
-        records are silent.
+    @cached_property
+    def _local_model(self) -> tuple[LocalModel, Array]:
+        """Return the local model at the pilot in coefficients of (1, x), and the map from these to the basis."""
+        fit = self.fit
+        family = fit.last.family
+        local_model = LocalModel(
+            fit.moments.definite,
+            self._from_centre @ self.pilot,
+            np.eye(len(fit.centre)),
+            family,
+            columns=fit.columns if family.counts else None,
+        )
+        return local_model, self.hessian.basis.T @ fit.back @ np.linalg.inv(self._from_centre)
 
-        It is used for the size of the way alone, never for an interval.  One effect of size S
-        counts among the known.
+    def _of_numbers(self, both: Array, remaining: Array) -> Array:
+        """Return the covariance of H (a + δ) by third derivatives along numbers, which the law of H does not have.
+
+        They multiply δ (second moment ``remaining``; ``both`` is that of a + δ).  Of a number only its tolerance
+        (1/VIF) counts: two nearly collinear ones may each be far off, while the predictor is not.
         """
-        sizes2 = self.fit.sizes**2
-        variance = np.diag(covariance)
-        alone = 1 / np.maximum(1 / variance - precision, _FREE / variance)
-        effect = start + step / variance * alone
-        weight = ((1 + alone / sizes2) ** -2.0)[1:]
-        ratio = ((effect**2 - alone) / sizes2)[1:]
-        size2 = float(np.clip((1 + weight @ ratio) / (1 + weight.sum()), _LEAST_SIZE**2, 1.0))
-        believed = precision / size2
-        believed[0] = precision[0]
-        return believed
-
-    def _second_moment(
-        self, information: Array, toward: Array, way: Array, precision: Array
-    ) -> Array:
-        """E (a + δ)(a + δ)ᵀ: the step, what S decides of it, and a part of what the records do."""
-        covariance = np.linalg.inv(information + np.diag(precision))
-        whole = way + covariance @ toward
-        silent = covariance * precision @ covariance
-        return np.asarray(np.outer(whole, whole) + silent + _SAMPLED * (covariance - silent))
-
-    def _of_columns(self, both: Array, rest: Array) -> Array:
-        """What is unsure of single columns beside the law of H: the variances of rare levels, which
-        multiply the whole way, of second moment ``both``, and third derivatives along numbers, which
-        multiply what is left of it, ``rest``.
-
-        Of a number only what others do not explain counts, its tolerance: where two are nearly
-        collinear each may be far off while the predictor, which the derivatives are about, is not.
-        """
+        if self.fit.last.exact:
+            return np.zeros_like(both)
         toward = np.linalg.inv(self.about_mean)
         size2 = np.diag(toward @ both @ toward.T)
-        square = size2 * self.guess.doubt**2 * self.known.cut
-        if not self.fit.last.exact:
-            variance = np.diag(self.guess.matrix)
-            tolerance = 1 / (variance * np.diag(np.linalg.inv(self.guess.matrix)))
-            # functions of one number bend with it, whatever the others explain of them
-            tolerance[self.fit.columns.of_splines] = 1.0
-            left2 = np.diag(toward @ rest @ toward.T) * tolerance
-            square += left2 * (variance * self._bow(size2 * tolerance)) ** 2
-        dual = self.known.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
+        variance = np.diag(self.prior.matrix)
+        tolerance = 1 / (variance * np.diag(np.linalg.inv(self.prior.matrix)))
+        # the functions of a spline are curved together: their tolerance does not count
+        tolerance[self.fit.columns.of_splines] = 1.0
+        left2 = np.diag(toward @ remaining @ toward.T) * tolerance
+        square = left2 * (variance * self._curvature_change(size2 * tolerance)) ** 2
+        dual = self.hessian.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
         return np.asarray(dual * square @ dual.T)
 
-    def _bow(self, size2: Array) -> Array:
-        """By which part of itself the information on each number may change along a way of this
-        second moment.
-        """
+    def _curvature_change(self, size2: Array) -> Array:
+        """Return the relative change of the information on each number along a step of this second moment."""
         columns = self.fit.columns
         number = ~columns.dummy & (np.arange(len(columns)) > 0)
         return np.where(number, np.minimum(1.0, np.sqrt(size2) / 2), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Conclusion:
-    """What is said of all coefficients of the formula: the joint law at ``centre``, and the answers
-    about each of them.
+class Inference:
+    """The posterior at ``centre``, and which coefficients of the formula are reported.
 
-    ``printed`` are those with an interval.  ``others`` are combinations that are known instead of
-    open ones: each with the column it stands for, and the level that it is compared with, or -1 for
-    a number that was clipped.  ``whole`` says that both outcomes are surely there; where they are
-    not, nothing is known.
+    ``answers`` has one contrast per coefficient.  ``alternatives`` are contrasts that are reported instead of
+    coefficients that are not: ``alternative_columns`` has for each the column, and the level that it is
+    compared with, or -1 for the slope of a winsorised number.  ``identified`` says that there are surely
+    events; without, nothing is reported.
     """
 
     joint: Joint
     centre: Array
     answers: Answers
-    printed: npt.NDArray[np.bool_]
-    others: Answers
-    other_columns: tuple[tuple[int, int], ...]
-    whole: bool = True
+    reported: npt.NDArray[np.bool_]
+    alternatives: Answers
+    alternative_columns: tuple[tuple[int, int], ...]
+    identified: bool = True
 
     @property
     def coef(self) -> Array:
-        """A number for every column: the estimate of what is printed, the posterior mean of what is
-        open.
-        """
-        return np.where(self.printed, self.answers.estimate, self.joint.coef)
+        """Return the estimate of each reported coefficient, and the posterior mean of the others."""
+        return np.where(self.reported, self.answers.estimate, self.joint.coef)
 
 
-def conclude(fit: Fitted, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Conclusion:
-    """Every coefficient is in the model; printed are those whose interval rests on the records.
-
-    ``clipped`` are the numbers that the fit has clipped to their released range.
-    """
+def infer(fit: ReleasedFit, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Inference:
+    """Return the posterior and the reported coefficients; ``clipped`` marks the winsorised numbers."""
     d = len(fit.centre)
     joint = posterior(fit)
-    printed = joint.about(np.eye(d), draws, seed).known
-    whole = fit.last.exact or (enough_events(fit) and not fit.unseen)
-    if not whole:
-        printed[:] = False
-    # the level is that of records at the reference of what is open; where a number is open there is
-    # none
-    centre = np.where(fit.columns.dummy & ~printed, 0.0, fit.centre)
+    reported = joint.about(np.eye(d), draws, seed).known
+    identified = fit.last.exact or (enough_events(fit) and not fit.without_events)
+    if not identified:
+        reported[:] = False
+    # The intercept is that of records at the reference of unreported levels, so that it does not rest on
+    # their coefficients; with an unreported number there is no such intercept.
+    centre = np.where(fit.columns.dummy & ~reported, 0.0, fit.centre)
     joint = joint.at(centre - fit.centre)
     answers = joint.about(np.eye(d), draws, seed)
     numbers = ~fit.columns.dummy
-    printed[0] = (
-        bool(printed.any()) and bool(answers.known[0]) and bool(printed[1:][numbers[1:]].all())
+    reported[0] = (
+        bool(reported.any()) and bool(answers.known[0]) and bool(reported[1:][numbers[1:]].all())
     )
-    if not whole:
-        joint = replace(joint, few=np.full(d, NO_EVENTS))  # so that no combination is known either
-        return Conclusion(
+    if not identified:
+        joint = replace(joint, few=np.full(d, NO_EVENTS))  # so that no contrast is reported either
+        return Inference(
             joint,
             centre,
             answers,
-            printed,
+            reported,
             joint.about(np.zeros((0, d)), draws, seed),
             (),
-            whole=False,
+            identified=False,
         )
-    vectors, columns = _instead(joint, printed, answers, clipped)
-    as_clipped = replace(joint, tail=np.where(clipped, 0.0, joint.tail))
+    vectors, columns = _instead(joint, reported, answers, clipped)
+    as_clipped = replace(joint, withheld=np.where(clipped, 0.0, joint.withheld))
     known = np.flatnonzero(as_clipped.about(vectors, draws, seed).known)
-    others = as_clipped.about(vectors[known], draws, seed)
-    return Conclusion(joint, centre, answers, printed, others, tuple(columns[k] for k in known))
+    alternatives = as_clipped.about(vectors[known], draws, seed)
+    return Inference(
+        joint, centre, answers, reported, alternatives, tuple(columns[k] for k in known)
+    )
 
 
 def _instead(
-    joint: Joint, printed: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
+    joint: Joint, reported: npt.NDArray[np.bool_], answers: Answers, clipped: npt.NDArray[np.bool_]
 ) -> tuple[Array, list[tuple[int, int]]]:
-    """Combinations that may be known instead of open coefficients: numbers as clipped, levels
-    against others.
-    """
-    d = len(printed)
-    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~printed)]
-    columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~printed)]
+    """Return contrasts that may be reported instead: slopes of winsorised numbers, levels against others."""
+    d = len(reported)
+    vectors: list[Array] = [np.eye(d)[j] for j in np.flatnonzero(clipped & ~reported)]
+    columns = [(int(j), -1) for j in np.flatnonzero(clipped & ~reported)]
     for group in np.unique(joint.group[joint.group >= 0]):
         levels = np.flatnonzero(joint.group == group)
-        poor = [j for j in levels if answers.why[j] == REFERENCE]
+        without_reference = [j for j in levels if answers.why[j] == REFERENCE]
         base = _best_known(joint, levels)
-        if not poor or base is None:
+        if not without_reference or base is None:
             continue
         for j in levels:
-            if j != base and not printed[j]:
+            if j != base and not reported[j]:
                 vectors.append(np.eye(d)[j] - np.eye(d)[base])
                 columns.append((int(j), base))
     return np.array(vectors).reshape(len(vectors), d), columns
 
 
 def _best_known(joint: Joint, levels: Indices) -> int | None:
-    """The level of a factor whose number of events is known best; None where it is known of none."""
+    """Return the level of a factor with the least relative noise of its events; None if all may be 0."""
     best = int(levels[np.argmin(joint.few[levels])])
-    return best if joint.few[best] <= 1 / SURE else None
+    return best if joint.few[best] <= 1 / CLEAR else None

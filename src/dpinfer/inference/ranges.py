@@ -21,9 +21,8 @@ OUTSIDE = 0.004
 """The share of records or units that may lie beyond either end of a range."""
 
 
-# deviations of the noise by which counts at an end are told from nothing, or raised to an upper
-# bound
-_SEEN = 2.0
+# noise sds by which counts at an end are distinguished from 0, or raised to an upper bound
+_CLEAR_SDS = 2.0
 
 
 _CHANCE = 0.002  # that noise alone passes for a magnitude of a column
@@ -31,14 +30,14 @@ _CHANCE = 0.002  # that noise alone passes for a magnitude of a column
 
 # powers of two beyond which a magnitude is less and less plausible: noise must pass for it less
 # often
-_USUAL = 16
+_TYPICAL_EXPONENT = 16
 
 
 _STEPS = 40  # rounding moves an end by at most this part of the range
 
 
 def narrowed(
-    counts: Array, low: float, high: float, n: float, noise: float, sure: float = _SEEN
+    counts: Array, low: float, high: float, n: float, noise: float, sure: float = _CLEAR_SDS
 ) -> tuple[float, float]:
     """[low, high] without the bins at either end that hold next to nothing, in ``sure`` sds of the
     noise; as it is, if all of them do.
@@ -50,7 +49,7 @@ def narrowed(
     return float(edges[first]), float(edges[last])
 
 
-def _filled(counts: Array, n: float, noise: float, sure: float = _SEEN) -> tuple[int, int]:
+def _filled(counts: Array, n: float, noise: float, sure: float = _CLEAR_SDS) -> tuple[int, int]:
     """The first bin, and the one after the last, without those at either end that hold next to
     nothing: a share of n that may be lost, or what noise alone may add up to.
     """
@@ -69,7 +68,7 @@ _ENDS = np.concatenate([[2 * MAGNITUDES[0]], MAGNITUDES, [2 * MAGNITUDES[-1]]])
 _EXPONENTS = np.abs(np.log2(np.abs(np.insert(MAGNITUDES, ZERO_BIN, 1.0))))
 
 
-_PLAUSIBLE = (1 + _EXPONENTS / _USUAL) ** -2.0
+_PLAUSIBLE = (1 + _EXPONENTS / _TYPICAL_EXPONENT) ** -2.0
 
 
 _CHANCES = _CHANCE * _PLAUSIBLE / _PLAUSIBLE.sum()  # of each bin
@@ -77,8 +76,7 @@ _CHANCES = _CHANCE * _PLAUSIBLE / _PLAUSIBLE.sum()  # of each bin
 
 @dataclass(frozen=True)
 class Range:
-    """Where the values of a column are; ``beyond`` is the most units that may lie below and above,
-    ``n`` all of them.
+    """The range of a column; at most ``beyond`` units are below and above it, of ``n`` in all.
 
     They are numbers of units as the noisy counts tell them; ``beyond`` holds in about 19 of 20
     columns.
@@ -101,9 +99,7 @@ class Range:
 
 
 def clear_of(law: Law) -> Array:
-    """What the count of each magnitude must exceed: noise alone does so with its chance, all
-    together 1 in 500.
-    """
+    """Return what the count of each magnitude must exceed: noise alone does so in 1 of 500 columns."""
     if isinstance(law, Gaussian):
         return np.asarray(-law.scale * ndtri(_CHANCES))
     return np.asarray(-np.log(2 * _CHANCES) / law.rate)
@@ -138,23 +134,23 @@ def zoomed(counts: Array, known: Range, law: Law) -> Range:
 
     def most(side: Array) -> float:
         """An upper bound of the units of some bins."""
-        return max(0.0, float(side.sum())) + _SEEN * noise * math.sqrt(len(side))
+        return max(0.0, float(side.sum())) + _CLEAR_SDS * noise * math.sqrt(len(side))
 
     edges = known.edges
     beyond = (most(counts[: first + 1]), most(counts[last + 1 :]))
     return Range(float(edges[first]), float(edges[last]), known.n, beyond)
 
 
-def friendly(found: Range, *, whole: bool) -> tuple[float, float]:
+def friendly(learned: Range, *, is_integer: bool) -> tuple[float, float]:
     """The ends, rounded outwards to multiples of 1, 2 or 5 times a power of ten.
 
-    Where numbers are ``whole`` the ends are the first and the last of them in the range, which ends
+    Where numbers are ``is_integer`` the ends are the first and the last of them in the range, which ends
     before ``high``.
     """
-    low = found.low
-    high = found.high
+    low = learned.low
+    high = learned.high
     target = (high - low) / _STEPS
-    if whole:
+    if is_integer:
         low = math.ceil(low)
         high = math.ceil(high) - 1
         target = max(target, 1.0)

@@ -1,4 +1,4 @@
-"""How far sizes go beyond what a noisy histogram shows: Pareto laws, each as likely as the counts make it.
+"""Tails beyond a noisy histogram: generalised Pareto laws, weighted by their likelihood.
 
 | symbol | meaning                                                          | name in code     |
 | ------ | ---------------------------------------------------------------- | ---------------- |
@@ -11,8 +11,6 @@
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
 Averages are over all laws: where noise hides what lies beyond s₀, a single law drawn through the
 counts would miss that there may be more.
-
-Post-processing of released counts only.
 """
 
 import math
@@ -22,13 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from dpinfer.inference.moments import CLEAR
 from dpinfer.numerics.arrays import Array
 
-# sds of the noise by which a tail is seen: noise alone passes for one in 30,000 bins
-CLEAR = 4.0
-# ... and by which some bins are that lie next to each other, wherever they are: one in three hundred
-_CLEAR_ANYWHERE = 4.0
-# deviations of the noise that a limit of what is cut off adds: it holds in about 39 of 40 fits
+# noise sds that the limit of the mean excess adds: it holds in about 39 of 40 fits
 _SURE = 2.0
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
 # regression has no standard errors either
@@ -113,7 +108,7 @@ class Tail:
         40 fits.
 
         No tail is drawn: a record counts at the upper edge of its bin.  So this is a sum over the
-        released counts, whose noise has a known deviation, and it sees what no count shows alone.
+        released counts, whose noise has a known sd, and it includes what no single count shows.
         """
         upper = self._upper
         upper[0] = max(self.largest, self.end)
@@ -121,7 +116,7 @@ class Tail:
         seen = max(float(self.counts @ beyond), 0.0)
         return (seen + _SURE * float(np.linalg.norm(self.noise * beyond))) / self.n
 
-    def most_beyond(self, sizes: Array) -> Array:
+    def max_beyond(self, sizes: Array) -> Array:
         """The largest share beyond each size that the counts let be, in about 39 of 40 fits."""
         share = (np.cumsum(self.counts) + _SURE * self._deviation) / self.n
         share = np.clip(np.maximum.accumulate(share), 0.0, 1.0)
@@ -129,7 +124,7 @@ class Tail:
         return np.where(place < 0, 1.0, share[::-1][np.maximum(place, 0)])
 
     @property
-    def seen_reach(self) -> float:
+    def clear_reach(self) -> float:
         """The upper edge of the farthest bin up to which counts are clear of the noise."""
         return float(np.append(self.largest, self.edges)[self.farthest_clear])
 
@@ -142,7 +137,7 @@ class Tail:
         """
         clear = np.cumsum(self.counts) > CLEAR * self._deviation
         if self.generous:
-            clear |= self._together() > _CLEAR_ANYWHERE * self.noise
+            clear |= self._together() > CLEAR * self.noise
         return int(np.argmax(np.append(clear, True)))
 
     def _together(self) -> Array:
@@ -166,50 +161,51 @@ average from a median.
 class TailLaw:
     """The law of the sizes that a histogram counts, by the laws that its counts leave possible.
 
-    s₀ is at ``least`` a size below which no tail begins.
+    s₀ is at ``min_start`` a size below which no tail begins.
     """
 
-    seen: Tail
-    least: float = 0.0
+    tail: Tail
+    min_start: float = 0.0
 
     @cached_property
     def _first(self) -> int:
         """The place of the edge s₀."""
-        inner = int(np.flatnonzero(self.seen.edges >= self.least)[-1])
-        return min(self.seen.farthest_clear + _INSIDE, inner)
+        inner = int(np.flatnonzero(self.tail.edges >= self.min_start)[-1])
+        return min(self.tail.farthest_clear + _INSIDE, inner)
 
     @property
     def start(self) -> float:
         """s₀."""
-        return float(self.seen.edges[self._first])
+        return float(self.tail.edges[self._first])
 
     @property
     def share(self) -> float:
         """p₀."""
-        return float(self.seen.beyond[self._first])
+        return float(self.tail.beyond[self._first])
 
     @property
     def _end(self) -> float:
         """No size is larger."""
-        return max(self.seen.largest, self.seen.end)
+        return max(self.tail.largest, self.tail.end)
 
     @cached_property
     def _judged(self) -> tuple[Array, Array]:
-        """How likely each law is by the counts beyond s₀, and the share p₀ that suits it best.
+        """Return the posterior weight of each law by the counts beyond s₀, and the share p₀ that fits it
+        best.
 
         The variance of a count is that of its noise and of sampling.  The share is the weighted mean
         of what the bins say of it, so that empty bins far out add no noise to a tail that is light;
         any share is as likely as another before the counts are seen.
         """
         here = slice(None, self._first + 1)
-        n = self.seen.n
-        expected = np.diff(self._survival(self.seen.edges[here]), axis=-1, prepend=0.0)
-        noise = np.broadcast_to(self.seen.noise, self.seen.bins)[here]
+        n = self.tail.n
+        expected = np.diff(self._survival(self.tail.edges[here]), axis=-1, prepend=0.0)
+        noise = np.broadcast_to(self.tail.noise, self.tail.bins)[here]
         variance = noise**2 + n * self.share * expected + _TINY
-        counts = self.seen.counts[here]
+        counts = self.tail.counts[here]
         information = np.maximum((expected**2 / variance).sum(axis=-1), _TINY)
         records = (expected * counts / variance).sum(axis=-1) / information
-        records = np.clip(records + self.seen.caution / np.sqrt(information), 1.0, n)
+        records = np.clip(records + self.tail.caution / np.sqrt(information), 1.0, n)
         off = counts - records[..., None] * expected
         log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
         log_likelihood -= 0.5 * np.log(information)
@@ -235,10 +231,10 @@ class TailLaw:
 
         So a bound that is too generous does not count.
         """
-        records = np.maximum(self.seen.n * self._judged[1] / _BEYOND_END, 1.0)
+        records = np.maximum(self.tail.n * self._judged[1] / _BEYOND_END, 1.0)
         scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
         farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
-        return np.asarray(np.clip(farthest, self.seen.seen_reach, self._end))
+        return np.asarray(np.clip(farthest, self.tail.clear_reach, self._end))
 
     @cached_property
     def excesses(self) -> tuple[Array, Array]:
@@ -255,7 +251,7 @@ class TailLaw:
     def exceeded_by(self, records: float) -> float:
         """Return the size that so many records are expected to exceed."""
         sizes, beyond = self.curve
-        return float(sizes[np.append(0, np.flatnonzero(self.seen.n * beyond > records))[-1]])
+        return float(sizes[np.append(0, np.flatnonzero(self.tail.n * beyond > records))[-1]])
 
     @cached_property
     def curve(self) -> tuple[Array, Array]:
@@ -268,10 +264,10 @@ class TailLaw:
         """Sizes, and the share beyond each: up to s₀ as counted, and averages of laws then, one of each
         group of laws, from the lightest tails to the heaviest.
         """
-        edges = self.seen.edges[::-1]
+        edges = self.tail.edges[::-1]
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
         outer = np.geomspace(self.start, float(self._ends.max()), _POINTS)
-        counted = np.interp(np.log(inner), np.log(edges), np.log(self.seen.beyond[::-1]))
+        counted = np.interp(np.log(inner), np.log(edges), np.log(self.tail.beyond[::-1]))
         by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
         by_law = by_law.reshape(-1, len(outer))
         likely = self._judged[0].ravel()
@@ -290,7 +286,7 @@ class TailLaw:
         )
 
     def mean_square(self, clip: float) -> float:
-        """Of sizes that are pulled into a clip."""
+        """Return the mean square of sizes that are clipped."""
         sizes, beyond = self.curve
         inside = np.minimum(sizes, clip)
         below = beyond * inside
@@ -317,12 +313,12 @@ class Clip:
 
 @dataclass(frozen=True)
 class CountSizes:
-    """What a histogram of the sizes of a count says of it, all over its public bound.
+    """Estimates from a histogram of the sizes of a count, all over its public bound.
 
     ``cap`` is where it is capped for a first line, ``capped`` the mean of what is left then, and
     ``mean`` that of all of it as the tail has it.  ``shows`` is the part of a change of the logarithm
     of the mean that the capped mean shows, if counts over their mean have one law:
-    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of a line over what it shows
+    d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of the pilot over what it shows
     is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``largest`` what a
     few of them are expected to exceed, ``tail`` the histogram itself.
     """
@@ -353,13 +349,13 @@ class CountSizes:
         return max(self.largest / self.mean, math.e)
 
     @property
-    def seen(self) -> bool:
-        """Whether outcomes are surely there that are more than next to nothing."""
+    def positive(self) -> bool:
+        """Return whether there are surely outcomes above the smallest bin."""
         return self.tail.farthest_clear < self.tail.bins - 1
 
     @classmethod
     def of(cls, tail: Tail) -> "CountSizes":
-        """By a released histogram of sizes, the largest first."""
+        """Return the estimates from a released histogram of sizes, the largest first."""
         sizes, over = TailLaw(tail).curve
         over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
         pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
@@ -371,7 +367,7 @@ class CountSizes:
             capped=min(float(below[best]), float(sizes[best])),
             mean=float(below[-1]),
             shows=float(shown[best] / below[best]),
-            reach=tail.seen_reach,
+            reach=tail.clear_reach,
             tail=tail,
             largest=TailLaw(tail).exceeded_by(FEW),
         )

@@ -54,21 +54,18 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from dpinfer.inference.joint import OPEN, SIGNAL
-from dpinfer.inference.moments import SMALLEST, raised
+from dpinfer.inference.moments import CLEAR, SMALLEST, raised
 from dpinfer.inference.newton import normal_nodes
 from dpinfer.inference.tails import FEW, GROUPS, Tail, TailLaw
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST
 
-# squared bias over sampling variance below which a limit is left out: records beyond it are so few
-# that the weight of their rows does, and 1 % of a variance is .5 % of a length
-_NEGLIGIBLE = 0.01
+NEGLIGIBLE = 0.01
+"""Part of a sampling variance that nobody would miss: half a percent of a length."""
 _CANDIDATES = 60
 # sds of a number from its mean: most records are nearer, and decide its slope
 _ENDS = 2.0
-_FRACTIONS = np.linspace(0.0, 1.0, 21)  # at which f is tried; between two it is interpolated
-
-_LEFT_INSIDE = 0.05  # of a variance: the least that records inside a limit are taken to have
+_FRACTIONS = np.linspace(0.0, 1.0, 11)  # at which f is tried; between two it is interpolated
 
 Sides = tuple[TailLaw | None, TailLaw | None]
 """The laws of distances above and below a centre."""
@@ -146,28 +143,25 @@ class Histograms:
             if not len(order) or near[order[0]] <= 1.0:
                 return None
             tail = Tail(counts[order], n, noise[order], near[order], float(far[order[0]]))
-            return TailLaw(tail, least=1.0)
+            return TailLaw(tail, min_start=1.0)
 
         above = law((low - centre) / unit, (high - centre) / unit)
         return above, law((centre - high) / unit, (centre - low) / unit)
 
     @property
     def two_valued(self) -> bool:
-        """Whether the counts show records at both ends of the public bounds and none between."""
+        """Return whether the counts show records at both ends of the public bounds and none between."""
         if len({*self.ends}) > 1:
             return False
         together = np.sum(self.counts, axis=0)
         sd = self.noise * np.sqrt(len(self.counts))
         inner = together[1:-1]
-        none = inner.sum() <= _CLEAR * sd * np.sqrt(len(inner)) and (inner <= _CLEAR * sd).all()
-        return bool(none and min(together[0], together[-1]) > _CLEAR * sd)
-
-
-_CLEAR = 3.0  # sds of the noise by which a count is clear of 0
+        none = inner.sum() <= CLEAR * sd * np.sqrt(len(inner))
+        return bool(none and min(together[0], together[-1]) > CLEAR * sd)
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class NumberLaws:
     """Mean and covariance of the columns, records counted by their information, the ``farthest``
     distance of each from the mean within public bounds, whether its variance ``varies`` clear of the
     noise, and the ``laws`` of the distances of some numbers from their mean, in sds.
@@ -213,7 +207,7 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class WinsorLimits:
-    """Where each column ends in a fit: ``distance`` from the mean, in the units of the columns.
+    """The winsor limits of a fit: ``distance`` from the mean, in the units of the columns.
 
     ``limits`` are the same in sds, as they were chosen.  ``winsorised`` marks the numbers that are
     pulled in; where that would change next to nothing, rows beyond a limit count less instead.
@@ -221,7 +215,7 @@ class WinsorLimits:
     longer.  ``unknown`` are numbers of which too little is known at any limit.
     """
 
-    numbers: Numbers
+    numbers: NumberLaws
     response: Response
     limits: Array
     distance: Array
@@ -263,7 +257,7 @@ class WinsorLimits:
                     clips, np.geomspace(clips[-1], 1.01 * max(values[-1], clips[-1]), 40)[1:]
                 )
                 share = np.interp(grid, values, beyond, right=0.0)
-                share = np.minimum(share, influences.seen.most_beyond(grid))
+                share = np.minimum(share, influences.tail.max_beyond(grid))
                 pieces = (share[1:] + share[:-1]) / 2 * np.diff(grid)
                 found[j] += np.append(np.cumsum(pieces[::-1])[::-1], 0.0)[: len(clips)]
         return found
@@ -294,7 +288,7 @@ class WinsorLimits:
 
 @dataclass(frozen=True)
 class Costs:
-    """What decides the limits of a fit: see the head of this module.
+    """The terms of the cost of a limit: see the head of this module.
 
     ``hessian_share`` is the noise of a diagonal entry of the Hessian over its value, for a direction
     within the radius.  ``size`` is a plausible slope per sd, and ``largest`` is, of counts, what few
@@ -334,7 +328,7 @@ class Costs:
 
 
 def winsor_limits(
-    numbers: Numbers,
+    numbers: NumberLaws,
     coef: Array,
     information: float,
     costs: Costs,
@@ -370,7 +364,7 @@ def winsor_limits(
         best = int(np.argmin(cost))
         if cost[best] > information * tolerance * (OPEN * costs.size) ** 2:
             best = int(np.flatnonzero(allowed & (stretch <= stretch[0]))[-1])
-        if bias2[best] > _NEGLIGIBLE:
+        if bias2[best] > NEGLIGIBLE:
             distance[j] = sd * limits[best]
         reach[j] = sd * reaches[best]
         chosen[j] = limits[best]
@@ -387,7 +381,7 @@ def _bounds(sides: Sides, limits: Array, slope: float, response: Response) -> Ar
     records of which a law expects less than one.
     """
     beyond = _Beyond.of(sides, limits, slope, response)
-    inside = np.maximum(1 - beyond.second, _LEFT_INSIDE)
+    inside = np.maximum(1 - beyond.second, SMALLEST)
     rest = abs(slope) * (1 - _FRACTIONS)[:, None]
     at = _at_root(beyond.score - rest * inside)
     fraction = 1 - at(np.broadcast_to(_FRACTIONS[:, None], beyond.score.shape))

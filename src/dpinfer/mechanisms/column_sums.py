@@ -112,7 +112,7 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Grouping:
-    """How records are grouped: all of them together, or by the levels of a column.
+    """The grouping of records: all of them together, or by the levels of a column.
 
     ``groups`` is the number of groups.  A record whose group is missing is in none.
     """
@@ -467,7 +467,7 @@ class Cuts:
 
 
 class _BinFinder(Protocol):
-    """From cells, rows × columns, to the codes of their bins among those of all histograms.
+    """A function from cells, rows × columns, to the codes of their bins among those of all histograms.
 
     Histograms are numbered column · groups + group; after the bins of each comes one for missing values.
     """

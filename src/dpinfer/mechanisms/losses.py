@@ -343,11 +343,11 @@ def _require_positive(name: str, value: float) -> None:
 
 
 def kind(loss: Loss) -> str:
-    """What a loss is a function of: "margin" or "residual"."""
+    """Return the argument of a loss: "margin" or "residual"."""
     return str(getattr(loss, "of", "margin"))
 
 
-def line(loss: Loss, outcomes: Array) -> tuple[Array | float, Array | float]:
+def sign_and_offset(loss: Loss, outcomes: Array) -> tuple[Array | float, Array | float]:
     """(s, o) with z = o + s θ·x: (y, 0) for the margin, (-1, y) for the residual.
 
     Either way a record's gradient is f'(z) s x and its Hessian f''(z) x xᵀ.
@@ -361,16 +361,14 @@ def reach(loss: Loss, coef: Array) -> float:
 
 
 def describe(loss: Loss) -> str:
-    """How a loss is named in a result; an object without a repr of its own by its class, not by its
-    address.
-    """
+    """Return the name of a loss in a result; an object without a repr of its own has that of its class."""
     plain = type(loss).__repr__ is object.__repr__
     return f"{type(loss).__name__}()" if plain else repr(loss)
 
 
 def slope_kind(loss: Loss) -> str:
-    """What the cost of objective perturbation may use of the slope (see
-    `dpinfer.mechanisms.privacy_cost`).
+    """Return what the cost of objective perturbation may use of the slope
+    (`dpinfer.mechanisms.privacy_cost`).
     """
     if type(loss) is Logistic:
         return "logistic"
@@ -473,7 +471,7 @@ def _probe(loss: Loss) -> Array:
 
 
 def _integrates(z: Array, derivative: Array, function: Array) -> bool:
-    """Whether ``function`` rises, between neighbours, by what ``derivative`` allows.
+    """Return whether ``function`` increases, between adjacent points, by what ``derivative`` allows.
 
     Every increment must lie within the trapezoid rule, give or take what the derivative changes in
     between.

@@ -36,7 +36,7 @@ _ROUGH = 1e-3  # gradient per record that is small for a sample
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the search stopped, and the certificate: the gradient norm measured there."""
+    """The end of a search, with its certificate: the gradient norm measured there."""
 
     coef: Array
     gradient_norm: float
@@ -99,7 +99,7 @@ def minimise(
 
 
 def _gained(ahead: _Point, point: _Point, best: _Point) -> bool:
-    """Whether a step has brought the gradient, or else the value, down by more than rounding."""
+    """Return whether a step has reduced the gradient, or else the value, by more than rounding."""
     if ahead.gradient_norm < best.gradient_norm:
         return True
     return ahead.value < point.value - 1e-14 * (1 + abs(point.value))

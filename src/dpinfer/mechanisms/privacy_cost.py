@@ -1,4 +1,4 @@
-"""What releases cost: pure, zCDP and (ε, δ) in terms of each other, and objective perturbation.
+"""Costs of releases: pure, zCDP and (ε, δ) in terms of each other, and objective perturbation.
 
 Gaussian objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² I).
 
@@ -49,7 +49,7 @@ _SQRT_HALF = math.sqrt(0.5)
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _SQRT_2_PI = math.sqrt(2 * math.pi)
 _UNIT = 2.0**-49  # 16 units in the last place, for the few roundings of a formula
-_LEAST = 1e-307  # what is smaller may vanish
+_VANISHING = 1e-307  # what is smaller may vanish
 _FAR = 1e6  # deviations: nothing is left beyond
 _SMALL_MU = 0.05
 _GAUSS = [  # places in [0, 1] and weights of the rule with four places
@@ -102,12 +102,12 @@ def epsilon_from_zcdp(rho: float, delta: float) -> float:
     return max(_TINY, min(float(epsilon(order)), classical))
 
 
-def lowest_near(function: Callable[[float], float], place: float, step: float) -> float:
-    """Where a function that falls and then rises is lowest, within a ``step`` of a place.
+def lowest_near(function: Callable[[float], float], centre: float, step: float) -> float:
+    """Return the minimiser of a unimodal function within a ``step`` of ``centre``.
 
     A third of the bracket, which cannot hold the minimum, goes 60 times: 10⁻¹¹ of it is left.
     """
-    low, high = place - step, place + step
+    low, high = centre - step, centre + step
     for _ in range(60):
         third = (high - low) / 3
         if function(low + third) < function(high - third):
@@ -156,7 +156,7 @@ def gaussian_delta(epsilon: Array | float, mu: float) -> Array:
         )
         found = largest - density * _mills(y)
     error = _UNIT * (largest + found * (1 + np.abs(x)) * (1 + y))
-    return np.asarray(np.minimum(1.0, (found + error) / _SQRT_2_PI + _LEAST))
+    return np.asarray(np.minimum(1.0, (found + error) / _SQRT_2_PI + _VANISHING))
 
 
 def _mills(x: Array) -> Array:
@@ -186,12 +186,12 @@ class PerturbedObjective:
 
     @property
     def slope(self) -> str:
-        """What is known of the slope of a row's loss."""
+        """Return what is known of the slope of a row's loss."""
         return self.shape.removesuffix(OF_UNITS)
 
     @property
     def units(self) -> bool:
-        """Whether a neighbour differs in many rows."""
+        """Return whether a neighbour differs in many rows."""
         return self.shape.endswith(OF_UNITS)
 
     @property
@@ -201,11 +201,11 @@ class PerturbedObjective:
 
     @property
     def signs(self) -> int:
-        """How many signs the slope may have: 2 for "two-sided" losses, else 1."""
+        """Return how many signs the slope may have: 2 for "two-sided" losses, else 1."""
         return 2 if self.slope == TWO_SIDED else 1
 
     @property
-    def least(self) -> float:
+    def lower_limit(self) -> float:
         """2/s²: neither bound of D_α/α is ever below it."""
         return 2 / self.scale / self.scale
 
@@ -233,11 +233,11 @@ class PerturbedObjective:
         x = beyond * (1 + beyond)
         if self.units and k**2 * (1 + beyond) > 1:
             psi = -(beyond * math.log1p(k) + math.log1p(-beyond * k))
-            return self.least + k**2 / 2 + psi / x
+            return self.lower_limit + k**2 / 2 + psi / x
         lost = x * k**2 / (1 + k)
         if lost >= 1:
             return math.inf
-        return self.least - math.log1p(-lost) / x
+        return self.lower_limit - math.log1p(-lost) / x
 
     def _growing_coupled(self, beyond: float) -> float:
         """`growing` where the curvature of a record follows from its slope."""
@@ -257,10 +257,10 @@ class PerturbedObjective:
         if self.signs == 2:
             extra = math.log1p(math.erf(math.sqrt(2) * beyond / self.scale))
         else:
-            no_loss = log_ndtr(-1 / self.scale) - self.least * alpha * beyond
+            no_loss = log_ndtr(-1 / self.scale) - self.lower_limit * alpha * beyond
             below = log_ndtr(-(1 + 2 * beyond) / self.scale)
             extra = math.log1p(math.exp(no_loss) - math.exp(below))
-        return float(self.least + self.kappa / alpha + extra / (alpha * beyond))
+        return float(self.lower_limit + self.kappa / alpha + extra / (alpha * beyond))
 
     def renyi(self, beyond: float) -> float:
         """A bound of D_α for α = 1 + ``beyond``."""
@@ -276,7 +276,7 @@ class PerturbedObjective:
         Guarantee [gaussian_objective_perturbation]: the release is zCDP at this cost.
         """
         if self.k < _FLAT:
-            return self.least + 3 * self.k**2  # above both limits, 2 k² and 1.6 k²
+            return self.lower_limit + 3 * self.k**2  # above both limits, 2 k² and 1.6 k²
 
         def gap(log_beyond: float) -> float:
             """Above 0 where the growing bound is the larger one."""
@@ -317,8 +317,8 @@ class PerturbedObjective:
         return math.log(self.growing(meeting) / rho)
 
     def costs_more_than(self, rho: float) -> bool:
-        """Whether `cost` exceeds ρ by more than a part in 10¹²; a ρ that is no positive number is
-        exceeded.
+        """Return whether `cost` exceeds ρ by more than a part in 10¹²; any cost exceeds a ρ that is not
+        positive.
         """
         if not rho > 0:
             return True
@@ -376,13 +376,15 @@ def _profile(a: Array, scale: float, signs: int) -> Array:
     """h(a): δ at a of the loss max(0, 2/s² + 2Z/s), or of 2/s² + 2|Z|/s where the slope has two
     signs.
     """
-    least = (signs - 1) * 2 / scale**2  # the smallest loss there is
+    lower_limit = (signs - 1) * 2 / scale**2  # the smallest loss there is
     at_least = 2 * ndtr(-1 / scale)  # 2 e^least Φ(-signs/s)
     if signs == 2:
         at_least = erfcx(math.sqrt(2) / scale)
-    below = np.minimum(1.0, 1 - np.exp(np.minimum(a - least, 0.0)) * at_least + _UNIT)
+    below = np.minimum(1.0, 1 - np.exp(np.minimum(a - lower_limit, 0.0)) * at_least + _UNIT)
     return np.asarray(
-        np.where(a >= least, signs * gaussian_delta(np.maximum(a, least), 2 / scale), below)
+        np.where(
+            a >= lower_limit, signs * gaussian_delta(np.maximum(a, lower_limit), 2 / scale), below
+        )
     )
 
 

@@ -22,8 +22,8 @@ from dpinfer.mechanisms.losses import (
     Loss,
     SmoothedQuantile,
     check_loss,
-    line,
     reach,
+    sign_and_offset,
     slope_and_curvature,
     slope_kind,
     slope_within,
@@ -96,7 +96,7 @@ class Risk:
         """
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
+            sign, _ = sign_and_offset(self.loss, block.labels)
             z = self._z(coef, block)
             slope, curvature = slope_and_curvature(self.loss, z)
             gradient = weighted_sum(block.weights * sign * slope, block.rows)
@@ -113,7 +113,7 @@ class Risk:
         """The gradient of the loss; exact and private too."""
 
         def of_block(block: Block) -> Array:
-            sign, _ = line(self.loss, block.labels)
+            sign, _ = sign_and_offset(self.loss, block.labels)
             slope = self.loss.slope(self._z(coef, block))
             return weighted_sum(block.weights * sign * slope, block.rows)
 
@@ -133,7 +133,7 @@ class Risk:
 
     @property
     def curvature_sum_bound(self) -> float:
-        """How far `curvature_sum` moves, at any coefficients."""
+        """Return the sensitivity of `curvature_sum`, at any coefficients."""
         return in_floats(float(2 * self.loss.curvature_bound), self.records)
 
     def score_sum(self, coef: Array) -> BoundedSum:
@@ -156,7 +156,7 @@ class Risk:
         return square(block.rows, block.weights * bounded)
 
     def _steep(self, block: Block, slope: Array, largest: float) -> Array:
-        sign, _ = line(self.loss, block.labels)
+        sign, _ = sign_and_offset(self.loss, block.labels)
         return block.outer(np.asarray(block.weights * sign * np.clip(slope, -largest, largest)))
 
     def _steepest(self, coef: Array) -> float:
@@ -185,7 +185,7 @@ class Risk:
         return BoundedSum(of_block, self.stacked_sum_bound(steepest))
 
     def stacked_sum_bound(self, steepest: float) -> float:
-        """How far `stacked_sum` moves where no slope exceeds ``steepest``."""
+        """Return the sensitivity of `stacked_sum` where no slope exceeds ``steepest``."""
         apart = _STACKS.get(type(self.loss))
         if apart is None:
             largest = np.hypot(self.stack_weight * self.loss.curvature_bound, steepest**2)
@@ -196,12 +196,12 @@ class Risk:
 
     @property
     def stacked_sum_bound_anywhere(self) -> float:
-        """How far `stacked_sum` moves, at any coefficients."""
+        """Return the sensitivity of `stacked_sum`, at any coefficients."""
         return self.stacked_sum_bound(float(self.loss.slope_bound))
 
     @property
     def stacked_sum_bound_is_fixed(self) -> bool:
-        """Whether that is its bound at all coefficients, and not only at large ones."""
+        """Return whether that is the sensitivity at all coefficients, not only at large ones."""
         return type(self.loss) in _STACKS or not hasattr(self.loss, "slope_within")
 
     def stack(self, curvature: Array, score: Array) -> Array:
@@ -228,9 +228,7 @@ class Risk:
         return 2 * self.loss.slope_bound / self.ridge
 
     def curvature_is_free(self, epsilon: float) -> bool:
-        """Whether objective perturbation at ε costs nothing for the curvature: the logistic loss
-        where ncε >= 1.
-        """
+        """Return whether the curvature adds nothing to the cost at ε: for the logistic loss where ncε >= 1."""
         return type(self.loss) is Logistic and self.n * self.penalty * epsilon >= 1
 
     def perturbation_rate(self, epsilon: float, *, sharp: bool = False) -> float:
@@ -254,8 +252,8 @@ class Risk:
 
     @property
     def shape(self) -> str:
-        """What the cost of objective perturbation may use of the loss, and whether neighbours
-        differ in a unit.
+        """Return what the cost of objective perturbation may use of the loss, and whether neighbours differ
+        in a unit.
         """
         return slope_kind(self.loss) + (OF_UNITS if self.neighbours.units else "")
 
@@ -332,7 +330,7 @@ class Risk:
         return gradient / self.ridge + drawn_back
 
     def accurate(self, dim: int) -> bool:
-        """Whether twice the error of the minimum is within what output perturbation allows for."""
+        """Return whether twice the error of the minimum is within the slack of output perturbation."""
         return 2 * self.minimum_error(dim) <= self.minimiser_sensitivity() * SLACK / 2
 
     def smallest_penalty(self, epsilon: float) -> float:
@@ -351,7 +349,7 @@ class Risk:
         depends on its place.  Where others may lose theirs, as one is added or removed, they are
         taken row by row.
         """
-        sign, offset = line(self.loss, block.labels)
+        sign, offset = sign_and_offset(self.loss, block.labels)
         placed = self.neighbours.keeps_positions and block.fixed
         each = block.rows @ coef if placed else np.einsum("...ij,j->...i", block.rows, coef)
         return np.asarray(offset + sign * each)

@@ -76,8 +76,8 @@ def sum_error(
 
 
 def in_floats(bound: float, records: float) -> float:
-    """How far a float sum over at most ``records`` records moves where the real one moves by
-    ``bound``, but for what the slack has room for.
+    """Return the sensitivity of a float sum over at most ``records`` records, given that of the real sum,
+    ``bound``.
 
     That is ``bound`` up to the usual number of records.  Beyond, it is ``bound`` and the errors of
     two sums, with what the places of their rows do, wherever these are and whatever neighbours are.
@@ -88,7 +88,9 @@ def in_floats(bound: float, records: float) -> float:
     if records <= DEFAULT_MAX_RECORDS:
         return bound
     error = sum_error(private_number=True, units=True, records=records)
-    return bound * (1 + 2 * (error + summation_error.PLACES * records / DEFAULT_MAX_RECORDS))
+    return bound * (
+        1 + 2 * (error + summation_error.SUMMATION_ERROR * records / DEFAULT_MAX_RECORDS)
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,7 +157,7 @@ class Block:
             )
 
     def parts(self, of_block: "OfBlock") -> Iterator[Array]:
-        """What a function finds in this block, or in each block of the stack, in their order.
+        """Return the values of a function on this block, or on each block of the stack, in their order.
 
         Guarantee [one_part_per_block]: every sum over a stack has, for each of its blocks, the bits
         of that block alone: none is over more rows than are proved for.
@@ -339,7 +341,7 @@ def second_moment(neighbours: Neighbours) -> BoundedSum:
 
 
 def second_moment_bound(neighbours: Neighbours) -> float:
-    """How far `second_moment` moves."""
+    """Return the sensitivity of `second_moment`."""
     return neighbours.pick(math.sqrt(2), 1.0)
 
 
@@ -377,10 +379,10 @@ def exposure_total(scale: float) -> BoundedSum:
 
 
 def exposure_bound() -> float:
-    """How far `exposure_total` moves, whatever neighbours are."""
+    """Return the sensitivity of `exposure_total`, for any adjacency."""
     return 1.0
 
 
 def moment_and_score_bound(neighbours: Neighbours) -> float:
-    """How far `moment_and_score` moves."""
+    """Return the sensitivity of `moment_and_score`."""
     return neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4))

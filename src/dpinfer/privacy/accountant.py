@@ -182,7 +182,7 @@ def _renyi_epsilon(releases: Sequence[Release], delta: float, ceiling: float = m
     )
     if not minima:
         return math.inf
-    smallest = zcdp + math.fsum(objective.least for objective in minima)
+    smallest = zcdp + math.fsum(objective.lower_limit for objective in minima)
     if epsilon_from_renyi(smallest * (1 + ORDERS), delta) > ceiling:
         return math.inf
     curves = np.sum([objective.divergences() for objective in minima], axis=0)

@@ -45,7 +45,20 @@ _NAMES = entries.NAMES | FileNames(
         "Unit": Unit,
         "Words": Words,
     },
-    {Unit: {"max_weight": "most_weight"}},
+    keys={
+        Joint: {
+            "prior_mean": "line",
+            "prior_sd": "prior",
+            "hessian": "curvature",
+            "hessian_sd": "doubt",
+            "curvature_correction": "bent",
+            "bias_bound": "allowed",
+            "tail_allowance": "longer",
+            "contrasts": "lines",
+            "withheld": "tail",
+        },
+        Unit: {"max_weight": "most_weight"},
+    },
 )
 """The names of classes in saved results and descriptions; where a field is renamed, its key in files
 stays, by an entry in ``keys``."""

@@ -45,7 +45,7 @@ from dpinfer.fit.penalised import (
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan, hessian_noise
 from dpinfer.fit.recipe import Recipe
 from dpinfer.inference.error_laws import half_width, sandwich, spread, total_covariance, widened
-from dpinfer.mechanisms.losses import Logistic, kind, line
+from dpinfer.mechanisms.losses import Logistic, kind, sign_and_offset
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import SLACK
@@ -314,7 +314,7 @@ class Engine:
         self.n = risk.n
         self.dim = population.rows.shape[1]
         self.loss: Any = risk.loss
-        sign, offset = line(risk.loss, population.labels)
+        sign, offset = sign_and_offset(risk.loss, population.labels)
         self.signed = np.ascontiguousarray(population.rows * np.reshape(sign, (-1, 1)))
         self.columns = np.ascontiguousarray(self.signed.T)
         self._offset = None if kind(risk.loss) == "margin" else np.asarray(offset)

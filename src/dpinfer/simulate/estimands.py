@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import stepped_of
-from dpinfer.fit.noiseless import NoiselessFit, People, people_of
+from dpinfer.fit.noiseless import NoiselessFit, Observations, observations_of
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe, fit
@@ -139,7 +139,7 @@ class SteppedEstimand:
     def people(self) -> Block:
         """The population with its rows as (1, x~)."""
         whole = replace(self.population.whole.block, rows=self.population.rows)
-        return people_of(self.recipe.design, whole)
+        return observations_of(self.recipe.design, whole)
 
     @cached_property
     def asked(self) -> NoiselessFit:
@@ -208,7 +208,7 @@ def stated_estimand(
     weights = geometry.row_weights(columns, _offset(design, people))
     rows = _rows(design, people.rows, geometry.inside(columns))
     bounded = replace(people, rows=rows, weights=weights * people.shares)
-    fitted, clipped = recipe.as_seen(result, design, bounded, columns, asked)
+    fitted, clipped = recipe.stated_regression(result, design, bounded, columns, asked)
     coef = fitted.in_units(design, geometry.centre).coef
     return StatedEstimand(coef, float((weights < 1 - _FULLY).mean()), clipped)
 
@@ -257,7 +257,7 @@ def _clipped_regression(
 
 def _offset(design: Design, people: Block) -> Array | float:
     """What is added to the predictor of each row, in original units."""
-    if not isinstance(people, People) or design.offset is None:
+    if not isinstance(people, Observations) or design.offset is None:
         return 0.0
     return people.offset + design.offset
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit.frame import Winsorised, framed, framed_columns, public_frame
-from dpinfer.fit.stepped import SCALES
+from dpinfer.fit.column_scaling import Winsorised, public_scaling, release_scaling, scaled_columns
+from dpinfer.fit.step_plan import SCALES
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.splines import b_splines, natural_splines
 from dpinfer.rows.source import Rows
@@ -31,14 +31,14 @@ def table(n=5000, seed=0):
 
 def frame_of(x, rho=0.5, seed=1, design=DESIGN, notion=Neighbours.REPLACE):
     plan = dp.GeometryPlan(dp.ZCDP(rho), neighbours=notion)
-    booked = plan.releases(numbers=len(framed_columns(design))).of(SCALES)
+    booked = plan.releases(numbers=len(scaled_columns(design))).of(SCALES)
     source = Rows.of(design.rows(x), np.ones(len(x)))
-    return framed(gate_of(seed, *booked), booked, source, design, notion)
+    return release_scaling(gate_of(seed, *booked), booked, source, design, notion)
 
 
 def test_numbers_of_their_own_are_framed():
-    assert framed_columns(DESIGN).tolist() == [1, 3]
-    assert framed_columns(Design.of_terms([TERMS[1]])).tolist() == []
+    assert scaled_columns(DESIGN).tolist() == [1, 3]
+    assert scaled_columns(Design.of_terms([TERMS[1]])).tolist() == []
 
 
 @pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
@@ -201,10 +201,10 @@ def test_splines_are_measured_by_their_knots():
     """No range of their columns is released; in the frame they are uncorrelated, by themselves and
     in each level, where their columns are not, and the map from one to the other is invertible.
     """
-    framed_names = [SPLINE.names[j] for j in framed_columns(SPLINE)]
+    framed_names = [SPLINE.names[j] for j in scaled_columns(SPLINE)]
     assert framed_names == [f"ns(age)[{knot}]:w" for knot in (0, 50, 70, 100)]
     units = spline_rows(20_000)
-    frame = public_frame(SPLINE)
+    frame = public_scaling(SPLINE)
     inside = units @ frame.of_units(SPLINE).T
     rows = SPLINE.rows(units[:, 1:]) * np.sqrt(SPLINE.norm2)
     assert np.allclose(rows @ frame.matrix(SPLINE).T, inside, atol=1e-9)
@@ -222,7 +222,7 @@ def test_rows_are_pulled_into_the_frame_with_their_splines():
     """What a fit is told of a row is what the map says, as no function of a spline goes beyond 1."""
     units = spline_rows(300)
     source = Rows.of(SPLINE.rows(units[:, 1:]), np.ones(len(units)))
-    frame = public_frame(SPLINE)
+    frame = public_scaling(SPLINE)
     inside = Winsorised(source, frame).change(source.block).rows
     expected = units @ frame.of_units(SPLINE).T * source.block.rows[:, :1]
     places = [j for spline in SPLINE.splines for j in spline.columns]
@@ -231,10 +231,10 @@ def test_rows_are_pulled_into_the_frame_with_their_splines():
 
 def test_local_functions_are_the_columns():
     units = spline_rows(300)
-    frame = public_frame(SPLINE)
+    frame = public_scaling(SPLINE)
     inside = units @ frame.of_units(SPLINE).T
     for local, spline in zip(frame.columns(SPLINE).local, SPLINE.splines, strict=True):
-        columns = inside[:, local.places] @ local.matrix.T
+        columns = inside[:, local.columns] @ local.matrix.T
         assert columns == pytest.approx(units[:, list(spline.columns)], abs=1e-9)
         assert (columns >= local.low - 1e-9).all()
         assert (columns <= local.high + 1e-9).all()

@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.fit import frame as frames
-from dpinfer.fit.frame import Winsorised, column_histograms, framed, framed_columns, public_frame
+from dpinfer.fit import column_scaling as scalings
+from dpinfer.fit.column_scaling import (
+    Winsorised,
+    column_histograms,
+    public_scaling,
+    release_scaling,
+    scaled_columns,
+)
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.mechanisms.sums import Block
@@ -154,8 +160,8 @@ MIXED = [
 
 def test_only_numbers_of_their_own_are_framed():
     """Neither the intercept nor levels, nor what is yes or no."""
-    assert framed_columns(Design.of_terms(MIXED)).tolist() == [1]
-    assert framed_columns(Design.of_terms(MIXED[1:])).tolist() == []
+    assert scaled_columns(Design.of_terms(MIXED)).tolist() == [1]
+    assert scaled_columns(Design.of_terms(MIXED[1:])).tolist() == []
 
 
 @pytest.mark.parametrize(
@@ -172,14 +178,14 @@ def test_nothing_is_booked_without_numbers(steps, plan):
     ]
     assert without.releases(100)[0].step == "crude moments"
     design = without.design
-    found = framed(
+    found = release_scaling(
         gate_of(0),
-        without.booked.of("scales"),
+        without.releases_by_stage.of("scales"),
         Rows.of(np.zeros((5, 3)), np.ones(5)),
         design,
         Neighbours.REPLACE,
     )
-    assert np.array_equal(found.middle, public_frame(design).middle)
+    assert np.array_equal(found.middle, public_scaling(design).middle)
 
 
 def test_a_frame_is_made_of_what_is_released(monkeypatch):
@@ -189,7 +195,7 @@ def test_a_frame_is_made_of_what_is_released(monkeypatch):
     values = np.random.default_rng(0).normal(0.2, [0.01, 0.2], (4000, 2))
     source = Rows.encoded(design.rows(values), np.ones(4000), "margin")
     booked = plan.releases(numbers=2).of("scales")
-    found = framed(gate_of(3, *booked), booked, source, design, Neighbours.REPLACE)
+    found = release_scaling(gate_of(3, *booked), booked, source, design, Neighbours.REPLACE)
     low = found.middle - found.half
     high = found.middle + found.half
     assert (low[1:] >= -1).all()
@@ -198,14 +204,14 @@ def test_a_frame_is_made_of_what_is_released(monkeypatch):
     assert high[1] > 0.23
     assert high[1] - low[1] < 0.15
     seen = []
-    right = frames.column_histograms
+    right = scalings.column_histograms
 
     def noted(places, edges, radius, neighbours):
         seen.append(edges)
         return right(places, edges, radius, neighbours)
 
-    monkeypatch.setattr(frames, "column_histograms", noted)
-    framed(gate_of(3, *booked), booked, source, design, Neighbours.REPLACE)
+    monkeypatch.setattr(scalings, "column_histograms", noted)
+    release_scaling(gate_of(3, *booked), booked, source, design, Neighbours.REPLACE)
     assert np.array_equal(seen[0], np.tile(inner_edges(-1.0, 1.0), (2, 1)))
 
 
@@ -229,7 +235,7 @@ def test_splines_pulled_into_a_frame_count_for_at_most_one(notion):
     source = Rows.encoded(design.rows(values), np.ones(200), "margin")
     if notion.units:
         source = source.counted(1.0, np.repeat(np.arange(50), 4))
-    check_pulled(source, public_frame(design))
+    check_pulled(source, public_scaling(design))
 
 
 @pytest.mark.parametrize("notion", Neighbours)
@@ -244,7 +250,7 @@ def test_rows_pulled_into_a_frame_count_for_at_most_one(notion):
     source = Rows.encoded(design.rows(values), np.ones(200), "margin")
     if notion.units:
         source = source.counted(1.0, np.repeat(np.arange(50), 4))
-    frame = public_frame(design)
+    frame = public_scaling(design)
     frame.middle[1:] = rng.uniform(-0.9, 0.9, 5)
     frame.half[1:] = rng.uniform(1 / 512, 0.3, 5)
     check_pulled(source, frame)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpinfer.inference.moments import Columns
-from dpinfer.inference.tilting import CHANGE, tilted
+from dpinfer.inference.newton import CHANGE_BOUNDS, tilted_hessian
 
 _N = 200_000
 
@@ -27,7 +27,7 @@ def _of_a_factor():
 def test_shares_of_levels_are_exact(step):
     x, columns = _of_a_factor()
     start = np.array([-1.0, 0.2, -0.3, 0.4])
-    found = tilted(_information(x, start), np.array(step), columns)
+    found = tilted_hessian(_information(x, start), np.array(step), columns)
     exact = _information(x, start + step)
     assert found[0] == pytest.approx(exact[0], rel=1e-9)
     assert np.diag(found) == pytest.approx(np.diag(exact), rel=1e-9)
@@ -42,7 +42,7 @@ def test_numbers_are_gaussian(slopes):
     x = np.column_stack([np.ones(_N), first, 0.6 * first + 0.8 * rng.normal(size=_N)])
     columns = Columns(np.zeros(3, dtype=bool), np.array([-1, 0, 1]))
     step = np.array([0.1, *slopes])
-    found = tilted(_information(x, np.zeros(3)), step, columns)
+    found = tilted_hessian(_information(x, np.zeros(3)), step, columns)
     exact = _information(x, step)
     assert np.abs(found - exact).max() < 0.03 * exact.max()
 
@@ -50,7 +50,7 @@ def test_numbers_are_gaussian(slopes):
 def test_no_step_changes_nothing():
     x, columns = _of_a_factor()
     H = _information(x, np.zeros(4))
-    assert tilted(H, np.zeros(4), columns) == pytest.approx(H)
+    assert tilted_hessian(H, np.zeros(4), columns) == pytest.approx(H)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -62,10 +62,10 @@ def test_whatever_is_released_there_are_numbers(seed):
     columns = Columns(np.array([False, False, True, True]), np.array([-1, 0, 1, 1]))
     noise = rng.normal(size=(4, 4)) * 10 ** rng.uniform(-3, 6)
     H = noise + noise.T
-    found = tilted(H, rng.normal(size=4) * 10 ** rng.uniform(-2, 4), columns)
+    found = tilted_hessian(H, rng.normal(size=4) * 10 ** rng.uniform(-2, 4), columns)
     assert np.isfinite(found).all()
     if H[0, 0] <= 0:
         assert found is H
     else:
-        low, high = CHANGE
+        low, high = CHANGE_BOUNDS
         assert low * H[0, 0] * (1 - 1e-9) <= found[0, 0] <= high * H[0, 0] * (1 + 1e-9)

@@ -1,8 +1,9 @@
-"""The first release of a fit: where the numbers are inside their public bounds.
+"""The first release of a fit: the ranges by which numeric columns are standardised.
 
-Noisy histograms of all numbers, zooming in.  The fit measures each column from the middle of the
-range that was found, in halves of its width.  Bounds that are far too wide so cost next to nothing.
-Nobody is clipped to a range but for the crude moments, and where a fit says so (`Line.low`).
+Noisy histograms of all numeric columns, each zooming in on the last.  A column is centred at the middle
+of its released range and scaled by half its width, so that public bounds that are far too wide cost
+little.  Values are clipped to these ranges in the crude moments only; `Linearization.low` has the limits
+of a winsorised column.
 """
 
 import math
@@ -12,7 +13,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from dpinfer.inference.moments import Columns, Local
+from dpinfer.inference.moments import SURE, Columns, Local
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.winsorising import Histograms
 from dpinfer.mechanisms.histograms import counts_of
@@ -26,18 +27,15 @@ from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design, SplineColumns
 
-# sds of the noise by which a count at an end of a range is told from nothing: an empty bin passes for
-# a filled one at one end of 50 numbers, and a range that is too long wastes the bins of the next
-_SURE = 3.0
 ZOOMS = 2
-"""Histograms of a column, each inside the last."""
+"""Histograms per column, each inside the last."""
 
 
-def framed_columns(design: Design) -> Indices:
-    """The places of the numbers whose range is released: those that are columns of their own.
+def scaled_columns(design: Design) -> Indices:
+    """Return the positions of the numeric columns whose range is released.
 
-    A number times a factor is 0 for the records of other levels, and must stay so; a power or a
-    product is measured by the ranges of what it is made of, and a spline by its public knots.
+    They are main effects alone.  A number times a factor is 0 for the records of other levels, and must
+    stay so; a power or a product is scaled by the ranges of its factors, and a spline by its public knots.
     """
     columns = design.columns
     alone = (columns.group[:, None] == columns.group).sum(axis=0) == 1
@@ -50,16 +48,17 @@ def framed_columns(design: Design) -> Indices:
 
 
 def answers(design: Design) -> npt.NDArray[np.bool_]:
-    """Which columns are yes or no: they are measured as 0 and 1, as levels are."""
+    """Return a mask of the yes/no columns, which are coded 0 and 1, as levels are."""
     found = design.columns.yes_no
     return np.zeros(len(design.names), dtype=bool) if found is None else found
 
 
 def column_histograms(
-    places: Indices, edges: Array, radius: float, neighbours: Neighbours
+    columns: Indices, edges: Array, radius: float, neighbours: Neighbours
 ) -> BoundedSum:
-    """Counts of each column of ``places`` in bins between equidistant inner edges, which are for
-    rows times ``radius``.
+    """Return the query of one histogram per column, in bins of equal width.
+
+    ``edges`` are the inner edges, one row per column, of rows times ``radius``.
 
     Guarantee [frame_sensitivity]: between neighbours it moves by at most sqrt(2p) (replace) or sqrt
     p (add-remove), p the number of columns: a row adds p unit vectors or, if it cannot be encoded,
@@ -69,14 +68,14 @@ def column_histograms(
     width = (edges[:, -1] - edges[:, 0]) / (BINS - 2)
     scale = radius / width
     start = edges[:, 0] / width - 1.0
-    first_bin = BINS * np.arange(len(places))
+    first_bin = BINS * np.arange(len(columns))
 
     def of_block(block: Block) -> Array:
-        # bins are as wide as each other, so a bin is an element-wise function of a value, whatever
-        # stands beside it
+        # bins have equal widths, so that a bin is an element-wise function of a value, whatever
+        # the rest of its block is
         present = block.rows[..., 0] != 0
         # indices would lay the copy out column by column, and every step after it would be slower
-        values = np.take(block.rows, places, axis=-1)
+        values = np.take(block.rows, columns, axis=-1)
         values *= scale
         values -= start
         np.clip(values, 0.0, BINS - 0.5, out=values)
@@ -85,26 +84,25 @@ def column_histograms(
         shares = block.shares * present
         weights = None
         if not (shares == 1).all():
-            weights = np.repeat(shares, len(places), axis=-1)
-        return counts_of(bins.reshape(*block.stack, -1), BINS * len(places), weights)
+            weights = np.repeat(shares, len(columns), axis=-1)
+        return counts_of(bins.reshape(*block.stack, -1), BINS * len(columns), weights)
 
-    return BoundedSum(of_block, column_histograms_bound(len(places), neighbours))
+    return BoundedSum(of_block, column_histograms_bound(len(columns), neighbours))
 
 
 def column_histograms_bound(number: int, neighbours: Neighbours) -> float:
-    """How far `column_histograms` of a number of columns move."""
+    """Return the sensitivity of `column_histograms` of so many columns."""
     return neighbours.pick(math.sqrt(2), 1.0) * math.sqrt(number)
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
-    """How a fit measures its columns: each from the ``middle`` of its range, in ``half`` of its
-    width, of (1, x~).
+class ColumnScaling:
+    """The standardised columns x' of a fit, given those scaled by public bounds, x~.
 
-    Powers and products are those of columns so measured, and splines are made of functions that are
-    nobody's reference: they span the same model, and are far less correlated.  ``histograms`` are
-    the released ones of each number, by its place; ``two_valued`` are the numbers that have records at
-    both public bounds and none between, which are measured as 0 and 1, as levels are.
+    x' = (x~ - ``middle``)/``half``.  Powers and products are those of standardised columns, and splines
+    are made of functions that are nobody's reference: they span the same model, and are far less
+    correlated.  ``histograms`` are the released ones of each number, by its position; ``two_valued`` are
+    the numbers that have records at both public bounds and none between, which are coded 0 and 1.
     """
 
     middle: Array
@@ -115,21 +113,21 @@ class Frame:
     two_valued: tuple[int, ...] = ()
 
     def of_units(self, design: Design) -> Array:
-        """The matrix from (1, x) in original units to (1, x')."""
+        """Return the matrix from (1, x) in original units to (1, x')."""
         centre = design.middle + design.half * self.middle
         size = design.half * self.half
         found = np.diag(1 / size)
         found[1:, 0] = -(centre / size)[1:]
-        places: dict[tuple[int, ...], int] = {(): 0}
-        places |= {(j,): j for j in range(1, len(centre))}
-        places |= {tuple(sorted(factors)): j for j, factors in self.products}
+        positions: dict[tuple[int, ...], int] = {(): 0}
+        positions |= {(j,): j for j in range(1, len(centre))}
+        positions |= {tuple(sorted(factors)): j for j, factors in self.products}
         for j, factors in self.products:
             found[j] = 0.0
             for size_of_part in range(len(factors) + 1):
                 for part in combinations(range(len(factors)), size_of_part):
                     others = [factors[k] for k in range(len(factors)) if k not in part]
-                    place = places[tuple(sorted(factors[k] for k in part))]
-                    found[j, place] += np.prod(-centre[others]) / np.prod(size[list(factors)])
+                    position = positions[tuple(sorted(factors[k] for k in part))]
+                    found[j, position] += np.prod(-centre[others]) / np.prod(size[list(factors)])
         for spline in self.splines:
             found[list(spline.columns)] = 0.0
             for row, j in zip(spline.matrix, spline.columns, strict=True):
@@ -137,13 +135,13 @@ class Frame:
         return found
 
     def matrix(self, design: Design) -> Array:
-        """The matrix from (1, x~) to (1, x'); ``design`` is the public one."""
+        """Return the matrix from (1, x~) to (1, x'); ``design`` is the public one."""
         to_units = np.diag(design.half)
         to_units[1:, 0] = design.middle[1:]
         return np.asarray(self.of_units(design) @ to_units)
 
     def columns(self, design: Design) -> Columns:
-        """The columns so measured, with how far they can be beyond 1."""
+        """Return what is public about x', with the largest |x'| of each column."""
         dummy = design.columns.dummy | answers(design)
         dummy[list(self.two_valued)] = True
         far = np.where(dummy, 1.0, (1 + np.abs(self.middle)) / self.half)
@@ -154,16 +152,16 @@ class Frame:
         return replace(design.columns, dummy=dummy, far=far, local=local)
 
     def low(self, design: Design) -> Array:
-        """The lower end of every range in original units."""
+        """Return the lower end of every range in original units."""
         return np.asarray(design.middle + design.half * (self.middle - self.half))
 
     def high(self, design: Design) -> Array:
-        """The upper end of every range in original units."""
+        """Return the upper end of every range in original units."""
         return np.asarray(design.middle + design.half * (self.middle + self.half))
 
 
 def _local(spline: SplineColumns, design: Design) -> Local:
-    """The columns of a spline in original units, each of which is near 0 far from its own place."""
+    """Return the columns of a spline in original units, each near 0 far from its own knots."""
     back = np.asarray(np.linalg.inv(spline.matrix[:, 1:]), dtype=np.float64)
     places = np.array(spline.columns)
     return Local(
@@ -175,34 +173,35 @@ def _local(spline: SplineColumns, design: Design) -> Local:
     )
 
 
-def public_frame(design: Design) -> Frame:
-    """The public bounds, and 0 to 1 for what is yes or no."""
+def public_scaling(design: Design) -> ColumnScaling:
+    """Return the scaling by public bounds, with yes/no columns coded 0 and 1."""
     yes_no = answers(design)
-    return Frame(
+    return ColumnScaling(
         np.where(yes_no, -1.0, 0.0), np.where(yes_no, 2.0, 1.0), design.products, design.splines
     )
 
 
 @dataclass(frozen=True, repr=False)
 class Winsorised(Changed):
-    """Rows pulled into the frame, then measured in it; a zero row stays one.  For the crude moments
-    alone.
+    """Rows standardised and clipped to the released ranges, for the crude moments alone.
+
+    A zero row stays zero.
     """
 
-    frame: Frame
+    scaling: ColumnScaling
 
     @property
     def dim(self) -> int:
-        """As many columns as before."""
+        """Return the number of columns, which does not change."""
         return self.source.dim
 
     @property
     def change(self) -> Change:
-        """Column by column, so that a row's numbers do not depend on its place."""
-        middle = self.frame.middle
-        half = self.frame.half
-        products = self.frame.products
-        splines = self.frame.splines
+        """Return the change, column by column: a row's numbers do not depend on its position."""
+        middle = self.scaling.middle
+        half = self.scaling.half
+        products = self.scaling.products
+        splines = self.scaling.splines
 
         def changed(block: Block) -> Block:
             first = block.rows[..., :1]
@@ -229,38 +228,42 @@ class Winsorised(Changed):
         return changed
 
 
-def framed(
-    gate: Gate, booked: tuple[NoisySum, ...], source: Source, design: Design, notion: Neighbours
-) -> Frame:
-    """The released ranges of the numbers; nothing is booked where there is none."""
-    places = framed_columns(design)
-    low = -np.ones(len(places))
-    high = np.ones(len(places))
+def release_scaling(
+    gate: Gate,
+    releases: tuple[NoisySum, ...],
+    source: Source,
+    design: Design,
+    adjacency: Neighbours,
+) -> ColumnScaling:
+    """Release the ranges of the numeric columns; there is no release where there are none."""
+    columns = scaled_columns(design)
+    low = -np.ones(len(columns))
+    high = np.ones(len(columns))
     radius = math.sqrt(design.norm2)
-    ends: list[list[tuple[float, float]]] = [[] for _ in places]
-    counts: list[list[Array]] = [[] for _ in places]
-    for one in booked:
+    ends: list[list[tuple[float, float]]] = [[] for _ in columns]
+    counts: list[list[Array]] = [[] for _ in columns]
+    for one in releases:
         edges = np.array([inner_edges(*pair) for pair in zip(low, high, strict=True)])
-        what = column_histograms(places, edges, radius, notion)
-        released = gate.release(one, source, what).value.reshape(len(places), BINS)
+        query = column_histograms(columns, edges, radius, adjacency)
+        released = gate.release(one, source, query).value.reshape(len(columns), BINS)
         for k, mine in enumerate(released):
             ends[k].append((float(low[k]), float(high[k])))
             counts[k].append(mine)
             n = max(float(mine.sum()), 0.0)
-            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.noise_sd, _SURE)
+            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.noise_sd, SURE)
     histograms = {
-        int(j): Histograms(tuple(ends[k]), tuple(counts[k]), booked[0].noise_sd)
-        for k, j in enumerate(places)
+        int(j): Histograms(tuple(ends[k]), tuple(counts[k]), releases[0].noise_sd)
+        for k, j in enumerate(columns)
     }
     two_valued = [j for j, one in histograms.items() if one.two_valued and _stands_alone(j, design)]
-    frame = public_frame(design)
-    frame.middle[places] = (low + high) / 2
-    frame.half[places] = (high - low) / 2
-    frame.middle[two_valued] = -1.0
-    frame.half[two_valued] = 2.0
-    return replace(frame, histograms=tuple(histograms.items()), two_valued=tuple(two_valued))
+    scaling = public_scaling(design)
+    scaling.middle[columns] = (low + high) / 2
+    scaling.half[columns] = (high - low) / 2
+    scaling.middle[two_valued] = -1.0
+    scaling.half[two_valued] = 2.0
+    return replace(scaling, histograms=tuple(histograms.items()), two_valued=tuple(two_valued))
 
 
-def _stands_alone(place: int, design: Design) -> bool:
-    """Whether no power, product or spline is made of a column."""
-    return all(place not in factors for _, factors in design.products)
+def _stands_alone(position: int, design: Design) -> bool:
+    """Return whether no power, product or spline is made of a column."""
+    return all(position not in factors for _, factors in design.products)

@@ -1,0 +1,312 @@
+"""The sharing of a budget among the releases of a stepped fit: frozen, and free of data."""
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from dpinfer.errors import BudgetError, InputError
+from dpinfer.fit.column_scaling import ZOOMS as COLUMN_HISTOGRAMS
+from dpinfer.fit.column_scaling import (
+    column_histograms_bound,
+)
+from dpinfer.fit.recipe import Options
+from dpinfer.inference.moments import (
+    Columns,
+    Scales,
+)
+from dpinfer.mechanisms.histograms import histogram_bound
+from dpinfer.mechanisms.step_sums import (
+    Stack,
+    remainder_bound,
+)
+from dpinfer.mechanisms.sums import (
+    DEFAULT_MAX_RECORDS,
+    exposure_bound,
+    in_floats,
+    moment_and_score_bound,
+    second_moment_bound,
+)
+from dpinfer.neighbours import Neighbours
+from dpinfer.numerics.bins import OUTCOME_ZOOMS
+from dpinfer.privacy.accountant import largest_factor
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
+from dpinfer.privacy.release import NoisySum
+from dpinfer.schema.design import Design
+
+ASKED = "asked"
+ROBUST = "robust"
+CLIP = "clip"
+STRICT = "strict"
+FAR_VALUES = (CLIP, STRICT)
+"""What is reported of a winsorised number: its ordinary coefficient, or only an alternative."""
+EARLIER = {"weighted": ASKED, "mean": ASKED}
+"""Targets by their earlier names."""
+GONE = "unweighted"
+"""A target that is refused with a sentence."""
+FORMER = (*EARLIER, GONE)
+# The stages of a fit, in order, each of one release or a few.  Ledgers and results keep these texts.
+SCALES = "scales"
+CRUDE = "crude moments"
+OUTCOME = "outcome range"
+SIZES = "outcome sizes"
+EXPOSURE = "exposure"
+MOMENTS = "moments"
+FIRST = "first steps"
+INFLUENCE = "influence"
+FIRST_STEP = "first step"
+ESTIMATE = "estimate"
+REMAINDER = "rest"
+StepBudget = ZCDP | ApproxDP | NoPrivacy
+"""The budgets of a stepped fit; without privacy the releases have no noise."""
+# a stage: its name, its sensitivity, and its number of releases
+_Stage = tuple[str, float, int]
+CLIP_SDS = 2.5
+"""Sds of an outcome in half of its released range, or in a clip before it is chosen."""
+TYPICAL = 1 / 20
+"""The share of records with a typical level."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """The releases of a fit by their stage, in the order in which they are carried out."""
+
+    stages: tuple[tuple[str, tuple[NoisySum, ...]], ...]
+
+    def of(self, stage: str) -> tuple[NoisySum, ...]:
+        """Return the releases of a stage; none where the fit has no such stage."""
+        return dict(self.stages).get(stage, ())
+
+    @property
+    def all(self) -> tuple[NoisySum, ...]:
+        """Return all releases in order."""
+        return tuple(release for _, releases in self.stages for release in releases)
+
+
+def _releases(stages: Sequence[_Stage], shares: Sequence[ZCDP | NoPrivacy]) -> Releases:
+    pairs = zip(stages, shares, strict=True)
+    return Releases(tuple((stage[0], _released(stage, share)) for stage, share in pairs))
+
+
+def _released(stage: _Stage, share: ZCDP | NoPrivacy) -> tuple[NoisySum, ...]:
+    """Return the releases of a stage, with equal shares."""
+    name, bound, parts = stage
+    if parts == 1:
+        return (NoisySum(name, share, bound),)
+    part = ZCDP(share.rho / parts) if isinstance(share, ZCDP) else share
+    return tuple(NoisySum(f"{name}, {k + 1} of {parts}", part, bound) for k in range(parts))
+
+
+@lru_cache(maxsize=256)
+def _planned(budget: StepBudget, stages: tuple[_Stage, ...], shares: tuple[float, ...]) -> Releases:
+    """Return the releases of a budget: sums with Gaussian noise, whose costs add up exactly in zCDP."""
+    if isinstance(budget, NoPrivacy):
+        return _releases(stages, budget.split(*shares))
+    rho = budget.zcdp().rho
+    factor = 1.0
+    if isinstance(budget, ApproxDP):
+        factor = largest_factor(
+            budget, lambda f: _releases(stages, ZCDP(f * rho).split(*shares)).all
+        )
+    return _releases(stages, ZCDP(factor * rho).split(*shares))
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """The common part of the plans of stepped fits: `GeometryPlan`, `LinearPlan` and `PoissonPlan`."""
+
+    budget: StepBudget
+    target: str = ASKED
+    neighbours: str = Neighbours.REPLACE
+    shares: tuple[float, ...] = ()
+    draws: int = 10_000
+    far_values: str = CLIP
+
+    @property
+    def default_shares(self) -> Mapping[str, float]:
+        """Return the stages of the fit with their default shares of the budget."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> Mapping[str, int]:
+        """Return the number of releases of a stage, where it is more than one."""
+        return {SCALES: COLUMN_HISTOGRAMS, OUTCOME: OUTCOME_ZOOMS}
+
+    @property
+    def stack(self) -> Stack:
+        """Return the weights of Hessian and score covariance in the stacked query."""
+        raise NotImplementedError
+
+    def strength(self, columns: Columns, n: float) -> float:
+        """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records."""
+        raise NotImplementedError
+
+    def _check(self, targets: Sequence[str]) -> None:
+        spendable(self.budget)
+        if self.far_values not in FAR_VALUES:
+            raise InputError(
+                f"far_values must be {' or '.join(map(repr, FAR_VALUES))}, not {self.far_values!r}"
+            )
+        object.__setattr__(self, "target", target_of(self.target, targets))
+        object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
+        if not isinstance(self.shares, tuple | list) or len(self.shares) not in (
+            0,
+            len(self.default_shares),
+        ):
+            raise BudgetError(
+                f"such a plan has {len(self.default_shares)} shares ({', '.join(self.default_shares)}): give as "
+                "many numbers, or none"
+            )
+        object.__setattr__(
+            self, "shares", tuple(self.shares) or tuple(self.default_shares.values())
+        )
+        if isinstance(self.draws, bool) or not isinstance(self.draws, int) or self.draws < 100:
+            raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
+        self.budget.split(*self.shares)  # refuses shares that are not positive
+
+    def bounds(self, numbers: int) -> Mapping[str, float]:
+        """Return the sensitivity of each stage; ``numbers`` columns have their range released."""
+        adjacency = Neighbours(self.neighbours)
+        return {
+            SCALES: column_histograms_bound(numbers, adjacency),
+            CRUDE: second_moment_bound(adjacency),
+            OUTCOME: histogram_bound(adjacency),
+            SIZES: histogram_bound(adjacency),
+            EXPOSURE: exposure_bound(),
+            MOMENTS: moment_and_score_bound(adjacency),
+            INFLUENCE: histogram_bound(adjacency),
+            FIRST: self.stack.bound,
+            FIRST_STEP: self.stack.bound,
+            ESTIMATE: self.stack.bound,
+            REMAINDER: remainder_bound(adjacency),
+        }
+
+    def releases(
+        self, *, numbers: int = 1, exposed: bool = False, records: int = DEFAULT_MAX_RECORDS
+    ) -> Releases:
+        """Return the releases of the fit, in order.
+
+        Parameters
+        ----------
+        numbers : int
+            How many columns have their range released; with 0 there is no release of ranges, and
+            the other stages get its share.
+        exposed : bool
+            Whether records have an exposure; without one there is no release of exposures.
+        records : int
+            The largest number of rows that the fit may have.
+
+        Returns
+        -------
+        Releases
+            The releases by stage; ``all`` has them in one tuple.
+
+        Notes
+        -----
+        Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
+        add up exactly: an (ε, δ) budget is spent to the last digit.
+        """
+        bounds = self.bounds(numbers)
+        shares = dict(zip(self.default_shares, self.shares, strict=True))
+        if not numbers:
+            del shares[SCALES]
+        if not exposed:
+            shares.pop(EXPOSURE, None)
+        stages = tuple(
+            (name, in_floats(bounds[name], records), self.parts.get(name, 1)) for name in shares
+        )
+        return _planned(self.budget, stages, tuple(shares.values()))
+
+    @property
+    def cost(self) -> ZCDP | NoPrivacy:
+        """Return what the releases cost together.
+
+        Returns
+        -------
+        ZCDP or NoPrivacy
+            The sum of the costs; for an (ε, δ) budget, its size in ρ after exact composition.
+        """
+        cost = compose(release.share for release in self.releases().all)
+        assert not isinstance(cost, PureDP)
+        return cost
+
+    @property
+    def promise(self) -> Budget:
+        """Return the cost in the terms in which the budget was given."""
+        return self.budget if isinstance(self.budget, ApproxDP) else self.cost
+
+    def scales(
+        self,
+        *,
+        numbers: int = 1,
+        stage: str = ESTIMATE,
+        exposed: bool = False,
+        records: int = DEFAULT_MAX_RECORDS,
+    ) -> Scales:
+        """Return the noise sd of every release, from public facts; ``stage`` is which step is meant."""
+        return _scales(self, numbers, stage, exposed, records)
+
+
+@lru_cache(maxsize=256)
+def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: int) -> Scales:
+    releases = plan.releases(numbers=numbers, exposed=exposed, records=records)
+    score = releases.of(stage)[0].noise_sd
+    return Scales(
+        crude=releases.of(CRUDE)[0].noise_sd,
+        moments=releases.of(MOMENTS)[0].noise_sd,
+        gradient=score,
+        hessian=score / math.sqrt(plan.stack.hessian),
+        score_cov=score / math.sqrt(plan.stack.score_cov),
+    )
+
+
+def target_of(target: object, targets: Sequence[str]) -> str:
+    """Return the present name of a target, with a warning for a former name."""
+    if target in targets:
+        return str(target)
+    if target in EARLIER:
+        warnings.warn(
+            f"the target {target!r} is now called {EARLIER[str(target)]!r}: what is asked for by the formula",
+            FutureWarning,
+            stacklevel=4,
+        )
+        return EARLIER[str(target)]
+    if target == GONE:
+        raise InputError(
+            "the target 'unweighted' is gone: 'asked' answers the same question, the ordinary coefficients of all "
+            "columns, with far shorter intervals; leave target= out"
+        )
+    raise InputError(f"the target must be {' or '.join(map(repr, targets))}, not {target!r}")
+
+
+def spendable(budget: object) -> StepBudget:
+    """Return a budget that can pay for Gaussian noise, or none; else raise an error with the remedy."""
+    if isinstance(budget, PureDP):
+        raise BudgetError(
+            "a fit without a penalty needs Gaussian noise, which gives no pure privacy: give a delta beside epsilon, "
+            "as dp.ApproxDP(epsilon, delta), or rho, as dp.ZCDP(rho); with this budget ask for the target 'penalised' "
+            "of logistic regression, or for dp.HuberRegression instead of least squares"
+        )
+    if not isinstance(budget, StepBudget):
+        raise BudgetError(
+            "a fit without a penalty needs budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or dp.NoPrivacy() for "
+            "the same regression without noise"
+        )
+    return budget
+
+
+def adjacency(design: Design, options: Options) -> Neighbours:
+    """Return the adjacency that is asked for, of units where rows have ids."""
+    return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
+
+
+def require_alone(plan: StepPlan, options: Options) -> None:
+    """Refuse options that a plan already has: its budget, target, far_values and neighbours."""
+    name = type(plan).__name__
+    if options.budget is not None or options.target not in (None, plan.target):
+        raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")
+    if options.far_values not in (None, plan.far_values):
+        raise InputError(f"a {name} has its far_values: leave out far_values=")
+    if options.neighbours not in (None, plan.neighbours):
+        raise InputError(f"a {name} has its neighbours: leave out neighbours=")
