@@ -19,7 +19,7 @@ from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.fit.recipe import Subject, entry
 from dpinfer.fit.step_plan import CRUDE, ESTIMATE
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.mechanisms.summation_error import PLACES
+from dpinfer.mechanisms.summation_error import SUMMATION_ERROR
 from dpinfer.mechanisms.sums import (
     BLOCK,
     DEFAULT_MAX_RECORDS,
@@ -53,7 +53,7 @@ def test_guarantee_any_length(records):
     """
     for units in (False, True):
         error = Fraction(sum_error(private_number=True, units=units, records=records))
-        places = Fraction(PLACES) * records / DEFAULT_MAX_RECORDS
+        places = Fraction(SUMMATION_ERROR) * records / DEFAULT_MAX_RECORDS
         for bound in (1.0, np.sqrt(2)):
             booked = Fraction(in_floats(bound, records))
             moved = Fraction(bound) * (1 + 2 * (error + places))
