@@ -93,7 +93,7 @@ def test_options_alone_and_a_json_receipt(folder):
     assert receipt["budget"] == {"kind": "ApproxDP", "epsilon": 1.0, "delta": 1e-6}
     assert receipt["coefficients"] == result.table(0.9)
     assert result.privacy.budget == dp.ApproxDP(1.0, 1e-6)
-    assert not result.privacy.booked
+    assert not result.privacy.in_ledger
     assert sorted(os.listdir(folder / "new/place")) == FILES
     assert "90% interval" in (folder / "new/place/report.html").read_text(encoding="utf-8")
 
@@ -360,7 +360,7 @@ def test_a_reader_that_leaves_is_no_error(folder):
         ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (141, "")
-    assert saved(folder).privacy.booked
+    assert saved(folder).privacy.in_ledger
 
 
 def test_python_m_dpinfer():

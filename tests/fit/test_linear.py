@@ -275,7 +275,7 @@ def test_a_first_step_that_is_noise_is_not_taken(monkeypatch):
     monkeypatch.setattr(recipe, "Gate", Weak)
     lines = []
     for Weak.step in range(3):
-        lines.append(fitted(target="robust").band.line.tolist())
+        lines.append(fitted(target="robust").band.pilot_coef.tolist())
     assert lines[0] == lines[1] == lines[2]
 
 
@@ -286,7 +286,7 @@ def test_the_width_of_the_band_is_that_of_a_record_of_average_influence(n):
     """
     x, y = table(n)
     result = model(dp.ZCDP(5.0)).fit(x, y).result_
-    widths = result.band.most(result.geometry, x)
+    widths = result.band.half_width(result.geometry, x)
     assert result.band.width == pytest.approx(np.mean(widths**-2.0) ** -0.5, rel=0.05)
 
 
@@ -294,7 +294,7 @@ def test_the_band_is_read_back():
     result = fitted()
     again = dp.FitResult.from_json(result.to_json())
     assert again.to_json() == result.to_json()
-    assert again.band.line == pytest.approx(result.band.line, abs=0)
+    assert again.band.pilot_coef == pytest.approx(result.band.pilot_coef, abs=0)
 
 
 def test_a_row_that_cannot_be_read_counts_for_nothing():

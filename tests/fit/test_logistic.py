@@ -386,7 +386,7 @@ def test_the_ledger_is_charged_once_and_first():
     result = fit_stepped(source_of(values(1000)), DESIGN, plan(0.4), ledger)
     assert ledger.spent() == pytest.approx(0.4)
     assert result.privacy.private
-    assert result.privacy.booked
+    assert result.privacy.in_ledger
     with pytest.raises(dp.LedgerError):
         fit_stepped(
             SimpleNamespace(n=1000), DESIGN, plan(0.8), ledger

@@ -468,7 +468,7 @@ def test_the_width_of_the_band_is_that_of_a_record_of_average_influence():
     """
     x, y, e = table()
     result = model(dp.ZCDP(5.0)).fit(x, y, exposure=e).result_
-    widths = result.band.most(result.geometry, x, np.log(e))
+    widths = result.band.half_width(result.geometry, x, np.log(e))
     assert result.band.width == pytest.approx(np.mean(widths**-2.0) ** -0.5, rel=0.25)
 
 

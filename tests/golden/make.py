@@ -207,7 +207,7 @@ def numbers(result):
         }
         shown |= {"instead": list(result.instead.names), "known_instead": result.instead.estimate}
     if result.band is not None:
-        shown |= {"line": result.band.line, "clip": [result.band.clip, result.band.excess]}
+        shown |= {"line": result.band.pilot_coef, "clip": [result.band.clip, result.band.excess]}
     return shown
 
 

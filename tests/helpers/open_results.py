@@ -118,8 +118,8 @@ def geometry(kind="logit"):
         columns=NAMES,
         family=kind,
         preconditioner=np.eye(d) / 20,
-        line=np.zeros(d),
-        most=2.0 if kind == "logit" else np.inf,
+        pilot_coef=np.zeros(d),
+        max_influence=2.0 if kind == "logit" else np.inf,
         centre=CENTRE,
         records=5000.0,
         low=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 5.0]),
@@ -173,8 +173,8 @@ def opened(*, income=True, squares=False, private=True):
     estimate[reported] = answers.estimate
     full = geometry("identity" if squares else "logit")
     released = Geometry(
-        columns=names, family=full.family, preconditioner=full.preconditioner[:d, :d], line=full.line[:d],
-        most=full.most, centre=full.centre[: d - 1], records=full.records, low=full.low[: d - 1],
+        columns=names, family=full.family, preconditioner=full.preconditioner[:d, :d],
+        pilot_coef=full.pilot_coef[:d], max_influence=full.max_influence, centre=full.centre[: d - 1], records=full.records, low=full.low[: d - 1],
         high=full.high[: d - 1], clipped=full.clipped if income else (),
     )  # fmt: skip
     outcome = "spent" if squares else "visit"
@@ -200,7 +200,7 @@ def opened(*, income=True, squares=False, private=True):
             dp.ZCDP(0.1),
             "one person",
             (NoisySum("frame", dp.ZCDP(0.1), 1.0),),
-            booked=False,
+            in_ledger=False,
             private=private,
         ),
         status,

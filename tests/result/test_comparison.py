@@ -190,7 +190,7 @@ DIFFER = {
         with_privacy(LOGIT, neighbours=Neighbours.ADD_REMOVE),
         "one record added or removed",
     ),
-    "Release": (with_privacy(LOGIT, booked=True, release="abc"), "abc"),
+    "Release": (with_privacy(LOGIT, in_ledger=True, release="abc"), "abc"),
     "Records": (changed(LOGIT, model=dataclasses.replace(LOGIT.model, n=6000)), "6,000"),
     "Target": (changed(LOGIT, model=dataclasses.replace(LOGIT.model, target="robust")), "robust"),
     "Penalty": (changed(LOGIT, model=dataclasses.replace(LOGIT.model, penalty=0.5)), "c = 0.5"),

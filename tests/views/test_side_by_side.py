@@ -12,7 +12,7 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 import dpinfer as dp
-from dpinfer.result.comparison import MOST
+from dpinfer.result.comparison import MAX_MODELS
 from dpinfer.views import forest, forests
 from helpers.open_results import opened
 
@@ -43,9 +43,9 @@ def test_where_there_is_nothing_else_intercepts_are_drawn():
 
 
 def test_marks_can_be_told_apart_and_seen():
-    assert len(forests.MARKS) == MOST
-    assert len({(mark.shape, mark.filled) for mark in forests.MARKS}) == MOST
-    assert len({mark.path for mark in forests.MARKS}) == MOST / 2
+    assert len(forests.MARKS) == MAX_MODELS
+    assert len({(mark.shape, mark.filled) for mark in forests.MARKS}) == MAX_MODELS
+    assert len({mark.path for mark in forests.MARKS}) == MAX_MODELS / 2
     for mark in forests.MARKS:
         parts = np.array([int(mark.colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
         linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)

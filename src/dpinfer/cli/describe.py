@@ -340,7 +340,7 @@ def _shown(
 def _receipt(found: dp.Description, account: Account | None, paths: list[Path]) -> dict[str, Any]:
     privacy = found.privacy
     return {
-        "booked": privacy.booked,
+        "booked": privacy.in_ledger,
         "release": privacy.release,
         "budget": privacy.budget,
         "unit": privacy.unit,

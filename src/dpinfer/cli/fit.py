@@ -431,7 +431,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     }
     if result.warnings():
         facts = {"Warning": "\n".join(result.warnings())} | facts
-    rows = result.lines(job.level)
+    rows = result.table_with_alternatives(job.level)
     without = "Open" if any(map(coefficient_table.is_open, rows)) else "Not identified"
     for words in coefficient_table.about_missing(rows):
         facts[without] = words
@@ -459,7 +459,7 @@ def _receipt(
     if result.geometry and result.model.unit.equal_weights:
         usable = result.geometry.records
     return {
-        "booked": result.privacy.booked,
+        "booked": result.privacy.in_ledger,
         "release": result.privacy.release,
         "budget": result.privacy.budget,
         "unit": result.privacy.unit,

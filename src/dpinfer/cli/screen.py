@@ -216,7 +216,7 @@ def coefficients(result: FitResult, level: float) -> Table:
     indented under it.
     """
     rows: list[Sequence[str | Text]] = []
-    for row in result.lines(level):
+    for row in result.table_with_alternatives(level):
         decimals = text.decimals_for(row["std_error"])
         colour = "" if coefficient_table.is_reported(row) else "yellow"
         cells = [

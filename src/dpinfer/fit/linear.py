@@ -245,7 +245,7 @@ class LinearSteps(Stepped[LinearPlan]):
         pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
         clipped = float((np.abs(pulled - seen.labels) > _CLIPPED).mean())
         if result.model.target == ROBUST:
-            most = band.most(geometry, columns) / scale.half
+            most = band.half_width(geometry, columns) / scale.half
             weights = np.asarray(seen.weights)
             return noiseless.huber(seen.rows, seen.labels, asked.coef, weights, most), clipped
         return noiseless.least_squares(seen.rows, pulled, seen.weights), clipped
@@ -460,7 +460,7 @@ class LinearSteps(Stepped[LinearPlan]):
         assert isinstance(done, FinishedLine)
         result = super()._result(gate, n, at, done)
         assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
+        return replace(result, band=self._band(result.geometry.pilot_coef, done))
 
     def _band(self, line: Array, done: FinishedLine) -> Band:
         """The line and the band around it, in the units of the user."""
@@ -472,7 +472,7 @@ class LinearSteps(Stepped[LinearPlan]):
         # an influence times it is a residual, for a record of average influence
         size = math.sqrt(done.kappa) * outcome.half
         return Band(
-            line=drawn,
+            pilot_coef=drawn,
             clip=outcome.half * clip.size,
             width=size * clip.size,
             excess=size * clip.excess,

@@ -399,14 +399,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         assert isinstance(done, FinishedCounts)
         result = super()._result(gate, n, at, done)
         assert result.geometry is not None
-        return replace(result, band=self._band(result.geometry.line, done))
+        return replace(result, band=self._band(result.geometry.pilot_coef, done))
 
     def _band(self, line: Array, done: FinishedCounts) -> Band:
         """The band around the line, in the units of the user."""
         clip = done.clip
         size = self._unit * math.sqrt(self._kappa(done.fit.moments.n) * done.sizes.mean)
         return Band(
-            line=line,
+            pilot_coef=line,
             clip=math.sqrt(self._unit) * clip.size,
             width=size * clip.size,
             excess=size * clip.excess,

@@ -241,7 +241,7 @@ def privacy(gate: Gate, budget: Budget) -> Privacy:
         budget=budget,
         unit=booked.unit,
         events=booked.events,
-        booked=gate.release_id is not None,
+        in_ledger=gate.release_id is not None,
         private=gate.seed is None and not isinstance(budget, NoPrivacy),
         neighbours=booked.neighbours,
         release=gate.release_id,

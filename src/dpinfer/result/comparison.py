@@ -25,7 +25,7 @@ from dpinfer.schema.design import INTERCEPT
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 12
+MAX_MODELS = 12
 """Models of a comparison, at most: more cannot be told apart in a picture."""
 _FILE = "result.json"  # what a fit calls its result
 _TITLE = "Regressions side by side"
@@ -83,8 +83,8 @@ class Comparison:
 
     def __post_init__(self) -> None:
         count = len(self.results)
-        if not 2 <= count <= MOST:
-            raise InputError(f"give 2 to {MOST} results to compare, not {count}")
+        if not 2 <= count <= MAX_MODELS:
+            raise InputError(f"give 2 to {MAX_MODELS} results to compare, not {count}")
         if len(self.names) != count:
             raise InputError(f"give one name per result: {len(self.names)} names, {count} results")
         if len(set(self.names)) < count or not all(name.strip() for name in self.names):

@@ -78,7 +78,7 @@ def _stated(fit: Estimates) -> dict[str, str]:
     facts["Protects"] = privacy.unit
     facts["Neighbours"] = privacy.neighbours.sentence
     facts["Release"] = "not booked in a ledger"
-    if privacy.booked:
+    if privacy.in_ledger:
         facts["Release"] = privacy.release or "booked"
     return facts
 

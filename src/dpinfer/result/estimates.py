@@ -103,18 +103,18 @@ class Combined:
             known=np.zeros(n, dtype=bool),
         )
 
-    def learn(
-        self, places: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float
+    def report(
+        self, rows: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float
     ) -> None:
-        """Write down what is known at some places."""
+        """Write the reported estimates of some rows, with their intervals."""
         intervals = law.interval(estimate, level)
-        self.estimate[places] = estimate
-        self.std_error[places] = np.sqrt(np.diag(law.covariance()))
-        self.z[places] = law.z_values(estimate)
-        self.p_value[places] = law.p_values(estimate)
-        self.low[places] = intervals[:, 0]
-        self.high[places] = intervals[:, 1]
-        self.known[places] = True
+        self.estimate[rows] = estimate
+        self.std_error[rows] = np.sqrt(np.diag(law.covariance()))
+        self.z[rows] = law.z_values(estimate)
+        self.p_value[rows] = law.p_values(estimate)
+        self.low[rows] = intervals[:, 0]
+        self.high[rows] = intervals[:, 1]
+        self.known[rows] = True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -378,9 +378,9 @@ class Estimates:
         # A sampled law is asked row by row, so that no row depends on the others.
         sampled = isinstance(self.error, ErrorLaw) and not self.error.closed_form
         size = 1 if sampled else _BLOCK
-        for places in _blocks(np.flatnonzero(used & of_reported), size):
-            law = self.error.mapped(matrix[np.ix_(places, kept)])
-            combined.learn(places, value[places], law, level)
+        for rows in _blocks(np.flatnonzero(used & of_reported), size):
+            law = self.error.mapped(matrix[np.ix_(rows, kept)])
+            combined.report(rows, value[rows], law, level)
         if self.joint is not None and isinstance(self.error, BiasedNormal):
             if absent is None:
                 absent = np.zeros(matrix.shape, dtype=bool)
@@ -392,23 +392,23 @@ class Estimates:
         combined: Combined,
         matrix: Array,
         absent: npt.NDArray[np.bool_],
-        places: npt.NDArray[np.intp],
+        rows: npt.NDArray[np.intp],
         level: float,
     ) -> None:
         """Ask the law of all coefficients for some of the combinations."""
         assert self.joint is not None
         assert isinstance(self.error, BiasedNormal)
-        patterns, which = np.unique(absent[places], axis=0, return_inverse=True)
+        patterns, which = np.unique(absent[rows], axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
             joint = replace(self.joint, few=np.where(pattern, 0.0, self.joint.few))
-            for block in _blocks(places[which.ravel() == k], _BLOCK):
+            for block in _blocks(rows[which.ravel() == k], _BLOCK):
                 answers = joint.about(matrix[block], self.error.draws, self.error.seed)
                 # A function of the coefficients moves with its gradient.
                 moved = answers.estimate - matrix[block] @ self.estimate
                 value = combined.estimate[block] + moved
                 known = answers.known
                 law = answers.law.mapped(np.eye(len(block))[known])
-                combined.learn(block[known], value[known], law, level)
+                combined.report(block[known], value[known], law, level)
 
     def predictors(self, rows: Array, level: float) -> Combined:
         """The linear predictor at rows of the design's columns, in original units."""
@@ -515,7 +515,7 @@ class Estimates:
             return []
         return self.instead.table(checked(level))
 
-    def lines(self, level: float = 0.95) -> list[dict[str, Any]]:
+    def table_with_alternatives(self, level: float = 0.95) -> list[dict[str, Any]]:
         """The rows of `table`, with an empty ``instead_of``, and under each the lines that stand
         for it.
         """

@@ -56,12 +56,11 @@ class Contrast:
     p_value: float
 
 
-def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contrast:
-    """Estimate and interval of one combination."""
-    if isinstance(what, str):
-        vector = Hypothesis(Vocabulary.of(fit), what).combination()
-    else:
-        vector = np.asarray(what, dtype=float)
+def contrast(fit: Estimates, vector: str | npt.ArrayLike, level: float) -> Contrast:
+    """Return the estimate and the interval of one linear combination."""
+    if isinstance(vector, str):
+        vector = Hypothesis(Vocabulary.of(fit), vector).combination()
+    vector = np.asarray(vector, dtype=float)
     matrix = restrictions(fit, np.atleast_2d(vector))
     if len(matrix) != 1:
         raise InputError("a contrast is one vector; use wald for several at once")
@@ -79,13 +78,13 @@ def _contrast(value: Array, law: LawOfError, level: float) -> Contrast:
     )
 
 
-def equation(fit: Estimates, what: str, level: float) -> Contrast:
+def equation(fit: Estimates, text: str, level: float) -> Contrast:
     """The left side of one equation less the right one, and a test that it is 0."""
-    if not isinstance(what, str):
+    if not isinstance(text, str):
         raise InputError("t_test takes a text such as 'a = b': use contrast for numbers")
-    equations = Hypothesis(Vocabulary.of(fit), what).equations(fit.reported)
+    equations = Hypothesis(Vocabulary.of(fit), text).equations(fit.reported)
     if len(equations.matrix) != 1 or equations.left_out:
-        raise InputError(f"{what!r} is not one equation: test several at once with wald")
+        raise InputError(f"{text!r} is not one equation: test several at once with wald")
     value, law = resolved(fit, restrictions(fit, equations.matrix))
     return _contrast(value - equations.right, law, level)
 

@@ -42,11 +42,11 @@ Curve = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Scale:
-    """From the linear predictor to what is predicted, with slope and bend."""
+    """The curve from the linear predictor to a prediction, with its first two derivatives."""
 
     of: Curve
     slope: Curve
-    bend: Curve
+    second_derivative: Curve
 
 
 def _slope(z: Array) -> Array:
@@ -215,7 +215,7 @@ def _derivative(fit: Estimates, name: str, weights: Array, moves: Array) -> Effe
     scale = scale_of(fit)
     z = weights @ fit.estimate
     pushed = moves @ fit.estimate
-    gradient = (scale.bend(z) * pushed) @ weights + scale.slope(z) @ moves
+    gradient = (scale.second_derivative(z) * pushed) @ weights + scale.slope(z) @ moves
     return Effect(name, float(np.mean(scale.slope(z) * pushed)), gradient / len(z))
 
 

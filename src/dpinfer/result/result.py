@@ -58,13 +58,13 @@ class FitResult(Estimates):
         """
         return hypotheses.wald(self, R, r)
 
-    def t_test(self, what: str, level: float = 0.95) -> Contrast:
+    def t_test(self, equation: str, level: float = 0.95) -> Contrast:
         """One equation by names, as in statsmodels: ``"a = b"``, ``"a = 2"``, ``"a"`` for a = 0.
 
-        Estimate and interval, of the given ``level``, of the left side of ``what`` less the right
+        Estimate and interval, of the given ``level``, of the left side of ``equation`` less the right
         one, and the p-value of the equation.  Several equations at once are a test for `wald`.
         """
-        return hypotheses.equation(self, what, level)
+        return hypotheses.equation(self, equation, level)
 
     def odds_ratios(self, level: float = 0.95) -> "pd.DataFrame":
         """Odds ratios of a logistic regression with intervals of the given ``level``, indexed by
@@ -214,14 +214,14 @@ class FitResult(Estimates):
         question = [f"Model: {self.model.words.name or self.model.loss}."]
         if self.question is not None:
             question = [self.question.asked, *question, " ".join(self.question.sentences())]
-        table = coefficient_table.plain_text(self.lines(level), level)
+        table = coefficient_table.plain_text(self.table_with_alternatives(level), level)
         return text.page(title, (question, facts), table, self._statements(level))
 
     def _statements(self, level: float) -> list[str]:
         """What stands under the table of `summary`."""
         model = self.model
         privacy = self.privacy
-        table = self.lines(level)
+        table = self.table_with_alternatives(level)
         bounds = []
         if self.question is not None:
             bounds = ["Bounds: " + "; ".join(self.question.bounds()) + "."]

@@ -44,7 +44,12 @@ _NAMES = entries.NAMES | FileNames(
         "SphericalLaplace": SphericalLaplace,
         "Unit": Unit,
         "Words": Words,
-    }
+    },
+    keys={
+        Band: {"pilot_coef": "line"},
+        Geometry: {"pilot_coef": "line", "max_influence": "most"},
+        Privacy: {"in_ledger": "booked"},
+    },
 )
 """The names of classes in saved results and descriptions; where a field is renamed, its key in files
 stays, by an entry in ``keys``."""
@@ -162,9 +167,9 @@ def _fields(text: str) -> dict[str, Any]:
 
 def _unlimited(geometry: Geometry | None) -> Geometry | None:
     """JSON has no infinity: where no number stands for the largest influence, there is no limit."""
-    if geometry is None or not np.isnan(geometry.most):
+    if geometry is None or not np.isnan(geometry.max_influence):
         return geometry
-    return replace(geometry, most=np.inf)
+    return replace(geometry, max_influence=np.inf)
 
 
 def _question(raw: Any) -> Question | None:

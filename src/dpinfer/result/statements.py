@@ -208,7 +208,8 @@ def several(names: Sequence[str], count: int = _SHOWN) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What a fit in a released geometry publishes beside the coefficients, in original units.
+    """The released facts that a fit in a released geometry publishes beside its coefficients, in
+    original units.
 
     ``columns`` are those of the formula, the intercept first.  The reported intercept is the linear
     predictor at ``centre``, which has one number for every other column.  ``records`` is the number
@@ -218,15 +219,15 @@ class Geometry:
 
     A record with columns x counts with the weight min(1, 1/‖v‖², B/(‖A (1, x)‖ max(p, 1 - p))) in a
     logistic fit, with A the ``preconditioner``, v = sqrt(p (1 - p)) A (1, x), p the probability at
-    the ``line`` and B ``most``; in least squares with min(1, 1/‖A (1, x)‖²); and in a fit of counts
-    with min(1, 1/(μ‖A (1, x)‖²)), μ the mean at the ``line`` and the exposure.
+    ``pilot_coef`` and B ``max_influence``; in least squares with min(1, 1/‖A (1, x)‖²); and in a fit
+    of counts with min(1, 1/(μ‖A (1, x)‖²)), μ the mean at ``pilot_coef`` and the exposure.
     """
 
     columns: tuple[str, ...]
     family: str
     preconditioner: Array
-    line: Array
-    most: float
+    pilot_coef: Array
+    max_influence: float
     centre: Array
     records: float
     low: Array
@@ -271,8 +272,8 @@ class Geometry:
         """
         design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
         family = FAMILIES[self.family]
-        predictor = _near(design @ self.line + offset, family)
-        return row_weights(family, design @ self.preconditioner.T, predictor, self.most)
+        predictor = _near(design @ self.pilot_coef + offset, family)
+        return row_weights(family, design @ self.preconditioner.T, predictor, self.max_influence)
 
 
 def _near(predictor: Array, family: Family) -> Array:
@@ -289,7 +290,7 @@ class Privacy:
     budget: Budget
     unit: str
     events: tuple[Release, ...]
-    booked: bool
+    in_ledger: bool
     private: bool
     neighbours: Neighbours = Neighbours.REPLACE
     release: str | None = None
@@ -316,7 +317,7 @@ class Privacy:
         weakness = weak_delta(self.budget, n)
         if weakness:
             notes.append(weakness)
-        if not self.booked:
+        if not self.in_ledger:
             notes.append(
                 "Nothing was booked: no ledger was given, so other releases from these data are not "
                 "counted."
@@ -340,17 +341,17 @@ class Privacy:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Between which limits the outcome of a fit of numbers or counts counted, in its own units.
+    """The limits to which outcomes of a fit of numbers or counts are clipped, in units of the outcome.
 
-    A record with columns x is pulled into h ± ``clip``/(w‖A (1, x)‖), w and A those of the geometry,
-    h = ``line`` · (1, x) or, for counts, its exponential times the exposure; ``line`` has one number
-    per column of the fit.  ``width`` is the half width for a record of average influence, ``excess``
-    the mean of what is cut off by the tail that was seen, for which intervals allow, ``limit`` the
-    most that it may be in about 39 of 40 fits, ``low`` and ``high`` the range of outcomes that the
-    line was drawn from.
+    The outcome of a record with columns x is clipped to h ± ``clip``/(w‖A (1, x)‖), with w and A of
+    the geometry and h = ``pilot_coef`` · (1, x) or, for counts, its exponential times the exposure.
+    ``width`` is the half width for a record of average influence, ``excess`` the estimated mean of
+    the clipped part, for which intervals allow, ``limit`` an upper bound of it that holds in about
+    39 of 40 fits, ``low`` and ``high`` the range of outcomes for which the pilot coefficients were
+    estimated.
     """
 
-    line: Array
+    pilot_coef: Array
     clip: float
     width: float
     excess: float
@@ -365,13 +366,13 @@ class Band:
         units, ``offset`` the logarithms of exposures.
         """
         inside = geometry.inside(rows)
-        predictor = self.line[0] + inside @ self.line[1:] + offset
+        predictor = self.pilot_coef[0] + inside @ self.pilot_coef[1:] + offset
         family = FAMILIES[geometry.family]
         fitted = family.mean(_near(predictor, family))
-        half = self.most(geometry, rows, offset)
+        half = self.half_width(geometry, rows, offset)
         return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
-    def most(self, geometry: Geometry, rows: Array, offset: Array | float = 0.0) -> Array:
+    def half_width(self, geometry: Geometry, rows: Array, offset: Array | float = 0.0) -> Array:
         """The half width of the band for each row."""
         inside = geometry.inside(rows)
         u = np.column_stack([np.ones(len(rows)), inside]) @ geometry.preconditioner.T

@@ -48,7 +48,7 @@ def privacy_section(privacy: Privacy, steps: Mapping[str, str]) -> Section:
         f"neighbours when they differ as follows: {privacy.neighbours.sentence}. {privacy.scope}"
     )
     booked = "The spend was not booked in a ledger."
-    if privacy.booked:
+    if privacy.in_ledger:
         booked = "The spend was booked in a ledger before anything was computed from the data."
     if privacy.release:
         booked += f" Its release id is {privacy.release}."

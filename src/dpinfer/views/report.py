@@ -97,7 +97,7 @@ def _regressed(result: FitResult, asked: Question) -> Section:
 def _rate_ratios(result: FitResult, level: float) -> Section:
     """exp of every line but the intercept's."""
     intercepts = [result.names[0]] if result.intercept else []
-    lines = [row for row in result.lines(level) if row["name"] not in intercepts]
+    lines = [row for row in result.table_with_alternatives(level) if row["name"] not in intercepts]
     what = (
         "By what the rate is multiplied where a column is one higher and the others are the same, or "
         "at a level instead of its reference: exp of a coefficient and of the ends of its "
