@@ -389,7 +389,7 @@ def test_what_is_not_identified_is_said_and_kept(folder, monkeypatch):
     arguments += ["--delta", "1e-6", "-o", "out", "--spend-anyway"]
     shown = succeeds(run_here(*arguments, cwd=folder))
     result = saved(folder, "out")
-    assert result.model.target == "asked"
+    assert result.model.target == "ordinary"
     assert not result.reported.any()
     assert "4 coefficients have no estimate at this budget" in " ".join(shown.split())
     assert result.status[1] in " ".join(shown.split())
@@ -401,7 +401,7 @@ def test_guarantee_hopeless_fits_stop(folder):
     """Four hundred records at rho = .05: the dry run tells, the fit stops, and nothing is booked
     unless it is told to.
     """
-    asked = ("fit", "fit.toml", "--target", "asked", "--rho", "0.05")
+    asked = ("fit", "fit.toml", "--target", "ordinary", "--rho", "0.05")
     told = json.loads(succeeds(run_here(*asked, "--dry-run", "--json", cwd=folder)))
     assert told["hopeless"] is True
     assert "--spend-anyway" in succeeds(run_here(*asked, "--dry-run", cwd=folder))
@@ -422,7 +422,7 @@ def test_guarantee_hopeless_fits_stop(folder):
 def test_rare_events_stop_a_fit_and_others_do_not(folder):
     """The same records and budget: what the schema says of the outcome decides."""
     files_in(folder, 4000)
-    asked = ("fit", "fit.toml", "--target", "asked", "-o")
+    asked = ("fit", "fit.toml", "--target", "ordinary", "-o")
     assert (
         json.loads(succeeds(run_here(*asked, "b", "--dry-run", "--json", cwd=folder)))["hopeless"]
         is False
@@ -438,7 +438,7 @@ def test_rare_events_stop_a_fit_and_others_do_not(folder):
 
 def test_a_private_number_of_records_stops_nothing(folder):
     """Whether there are enough would tell how many there are."""
-    asked = ("--target", "asked", "--rho", "0.05", "--neighbours", "add-remove")
+    asked = ("--target", "ordinary", "--rho", "0.05", "--neighbours", "add-remove")
     dp.Ledger.create(folder / "other.db", dp.ZCDP(1.0), neighbours="add-remove")
     succeeds(run_here("fit", "fit.toml", *asked, "--ledger", "other.db", cwd=folder))
     assert len(dp.Ledger.open(folder / "other.db").entries()) == 1

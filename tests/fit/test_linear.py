@@ -63,7 +63,7 @@ def recorder(monkeypatch):
     return Recorder
 
 
-@pytest.mark.parametrize("target", ["asked", "robust"])
+@pytest.mark.parametrize("target", ["ordinary", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_the_noise_of_whole_fits(neighbours, target, recorder):
     """Every release carries the noise its share and its bound ask for."""
@@ -84,7 +84,7 @@ def test_the_noise_of_whole_fits(neighbours, target, recorder):
         )
 
 
-@pytest.mark.parametrize("target", ["asked", "robust"])
+@pytest.mark.parametrize("target", ["ordinary", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_other_records_with_the_same_releases_give_the_same_result(
     neighbours, target, recorder, monkeypatch
@@ -109,7 +109,7 @@ def test_other_records_with_the_same_releases_give_the_same_result(
     assert first.to_json() == other.to_json()
 
 
-@pytest.mark.parametrize("target", ["asked", "robust"])
+@pytest.mark.parametrize("target", ["ordinary", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_the_releases_spend_the_budget(neighbours, target):
     """All Gaussian: the promise is spent exactly; (1, 1e-6) is rho = .02801, by another library
@@ -163,7 +163,7 @@ def test_units_are_the_users():
     )
 
 
-@pytest.mark.parametrize("target", ["asked", "robust"])
+@pytest.mark.parametrize("target", ["ordinary", "robust"])
 @pytest.mark.parametrize("neighbours", ["replace", "add-remove"])
 def test_intervals_cover_the_known_truth(neighbours, target):
     """Symmetric errors: mean and robust targets are the coefficients themselves.  Much of an error
@@ -394,12 +394,8 @@ def test_exact_twins_are_open_with_each_other_named():
 
 def test_targets_by_their_names():
     usual = fitted(1000)
-    assert usual.model.target == "asked"
-    for old in ("mean", "weighted"):
-        with pytest.warns(FutureWarning, match="is now called 'asked'"):
-            assert fitted(1000, target=old).to_json() == usual.to_json()
-    with pytest.raises(dp.InputError, match="'unweighted' is gone"):
-        fitted(1000, target="unweighted")
+    assert usual.model.target == "ordinary"
+    assert fitted(1000, target="asked").to_json() == usual.to_json()
     assert fitted(1000, target="robust").model.loss == "Huber"
 
 
@@ -500,9 +496,9 @@ BAD = {
     "two neighbours": (
         lambda: model(plan=dp.LinearPlan(dp.ZCDP(1.0)), neighbours="add-remove"), dp.InputError, "its neighbours"
     ),
-    "target": (lambda: model(target="median"), dp.InputError, "'penalised' or 'unpenalised'.*'asked' or 'robust'"),
+    "target": (lambda: model(target="median"), dp.InputError, "'penalised' or 'unpenalised'.*'ordinary' or 'robust'"),
     "tail": (lambda: model(tail="long"), dp.InputError, "'balanced', 'cautious', 'all'"),
-    "robust tail": (lambda: model(target="robust", tail="all"), dp.InputError, "belongs to the target 'asked'"),
+    "robust tail": (lambda: model(target="robust", tail="all"), dp.InputError, "belongs to the target 'ordinary'"),
     "penalty": (lambda: model(penalty=0.1), dp.InputError, "no penalty"),
     "neighbours": (lambda: model(neighbours="both"), dp.InputError, "neighbours must be"),
     "no range": (lambda: dp.LinearRegression(bounds=BOUNDS, budget=dp.ZCDP(1.0)), dp.InputError, "public range"),

@@ -152,7 +152,7 @@ def kept(law, places):
     return Joint(**some, **square, basis=np.eye(d), lines=np.eye(d), doubt=law.doubt[:d, :d])
 
 
-def recipe(*, squares=False, target="asked"):
+def recipe(*, squares=False, target="ordinary"):
     """The recipe whose words a result has."""
     design = Design.of_terms([])
     if squares:
@@ -174,8 +174,8 @@ def opened(*, income=True, squares=False, private=True):
     full = geometry("identity" if squares else "logit")
     released = Geometry(
         columns=names, family=full.family, preconditioner=full.preconditioner[:d, :d],
-        pilot_coef=full.pilot_coef[:d], max_influence=full.max_influence, centre=full.centre[: d - 1], records=full.records, low=full.low[: d - 1],
-        high=full.high[: d - 1], clipped=full.clipped if income else (),
+        pilot_coef=full.pilot_coef[:d], max_influence=full.max_influence, centre=full.centre[: d - 1],
+        records=full.records, low=full.low[: d - 1], high=full.high[: d - 1], clipped=full.clipped if income else (),
     )  # fmt: skip
     outcome = "spent" if squares else "visit"
     formula = f"{outcome} ~ {' + '.join(['age', 'left', 'right', 'health', 'income'][: 5 if income else 4])}"
@@ -190,7 +190,7 @@ def opened(*, income=True, squares=False, private=True):
             loss,
             0.0,
             5000,
-            "asked",
+            "ordinary",
             "noisy steps",
             "steps",
             of="residual" if squares else "margin",

@@ -156,7 +156,7 @@ def test_what_is_the_same_is_said_once():
         "Outcome: visit is yes (against no)",
         "Compared with: health[good]",
         "Model: logistic regression",
-        "Target: asked",
+        "Target: ordinary",
         "Records: 5,000",
         "Privacy: zero-concentrated differential privacy (zCDP) with rho = 0.1",
         "Protects: one person",

@@ -303,7 +303,7 @@ def test_a_row_that_rests_on_an_open_column_says_so(nearer):
         assert np.isnan(found.loc[row, "std_error"])
         assert found.loc[row, "prediction"] == pytest.approx(expit(vector @ nearer.estimate))
         assert "no interval: it rests on" in found.loc[row, "status"]
-    assert set(found["target"]) == {"asked"}
+    assert set(found["target"]) == {"ordinary"}
 
 
 def test_a_number_that_is_open_is_in_every_row(result):
@@ -457,7 +457,11 @@ def test_what_is_saved_is_read_back_to_the_last_bit(squares):
         assert np.array_equal(getattr(again.joint, field.name), getattr(result.joint, field.name))
     assert np.array_equal(again.instead.estimate, result.instead.estimate)
     assert again.instead.names == result.instead.names
-    assert again.geometry.max_influence == result.geometry.max_influence == (np.inf if squares else 2.0)
+    assert (
+        again.geometry.max_influence
+        == result.geometry.max_influence
+        == (np.inf if squares else 2.0)
+    )
     rows = np.array([[40.0, 1, 2, 0, 1, 500.0], [90.0, 3, 0, 1, 0, 10.0]])
     assert np.array_equal(again.geometry.row_weights(rows), result.geometry.row_weights(rows))
     pd.testing.assert_frame_equal(again.alternatives(), result.alternatives())

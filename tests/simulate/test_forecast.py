@@ -190,7 +190,7 @@ def test_a_forecast_is_what_a_study_then_finds():
     ("model", "formula", "budget", "options"),
     [
         (dp.LogisticRegression, FORMULA, dp.PureDP(5.0), {}),
-        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"target": "asked"}),
+        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"target": "ordinary"}),
         (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"neighbours": "add-remove"}),
         (dp.LinearSVC, FORMULA, dp.ZCDP(0.5), {"target": "unpenalised"}),
         (dp.LinearRegression, "cost ~ age + region", dp.ZCDP(0.5), {"target": "robust"}),
@@ -446,7 +446,7 @@ def test_weights_need_a_table():
         ),
         ({"formula": None, "schema": None, "model": 3}, "takes a dpinfer model"),
         ({"like": pd.DataFrame(), "effects": {"age": 1.0}}, "is for records that are made up"),
-        ({"formula": "ill ~ age - 1", "target": "asked"}, "needs an intercept"),
+        ({"formula": "ill ~ age - 1", "target": "ordinary"}, "needs an intercept"),
     ],
 )
 def test_bad_requests(options, words):

@@ -16,8 +16,17 @@ from dpinfer.asking.asked import Data, data_of, model_of
 from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
+from dpinfer.cli.options import (
+    AdjacencyOption,
+    DeltaOption,
+    EpsilonOption,
+    LedgerOption,
+    NeighboursOption,
+    RhoOption,
+    privacy_section,
+)
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.errors import BudgetError, DpinferError, HopelessFitWarning, InputError
+from dpinfer.errors import BudgetError, DpinferError, InputError, LowBudgetWarning
 from dpinfer.fit.recipe import Recipe
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
@@ -46,14 +55,14 @@ that is expected to print fewer than one line in ten stops before it is booked, 
   knee = 1.0                 # of svm and huber
   quantile = 0.5             # of quantile, as is bandwidth
   penalty = 0.001            # default: one that is valid for the budget
-  target = "asked"           # or "penalised", "unpenalised"; of linear "asked", "robust"
+  target = "ordinary"        # or "penalised", "unpenalised"; of linear "ordinary", "robust"
   tail = "balanced"          # of linear; or "cautious", "all"
   far_values = "clip"        # or "strict": numbers with wide bounds are not reported
   exposure = "years"         # of poisson: the column of the exposure
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
-  neighbours = "replace"     # or "add-remove": the number of records (or units) private
+  adjacency = "replace"      # or "add-remove": the number of records (or units) private
   ledger = "ledger.db"       # made by `dpinfer budget init`
   \\[output]
   folder = "release"         # for the result and its report
@@ -74,13 +83,12 @@ def fit(  # noqa: PLR0913  (the public face)
     loss: Annotated[
         str | None, typer.Option("--loss", "--model", help="logistic, linear, poisson, svm ...")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
-    neighbours: Annotated[
-        str | None, typer.Option(help="replace (the default) or add-remove.")
-    ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    rho: RhoOption = None,
+    adjacency: AdjacencyOption = None,
+    neighbours: NeighboursOption = None,
+    ledger: LedgerOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")
     ] = None,
@@ -127,37 +135,32 @@ def fit(  # noqa: PLR0913  (the public face)
             "quantile": quantile,
             "bandwidth": bandwidth,
         },
-        "privacy": {
-            "epsilon": epsilon,
-            "delta": delta,
-            "rho": rho,
-            "neighbours": neighbours,
-            "ledger": ledger,
-        },
         "output": {"folder": out, "title": title, "level": level},
     }
-    job = Job.of(_spec(source, asked))
-    talk = Screen(quiet, as_json)
+    budget = privacy_section(epsilon, delta, rho, adjacency, neighbours, ledger)
+    job = FitJob.of(_spec(source, asked, budget))
+    console = Screen(quiet, as_json)
     if dry_run:
-        preview(job, talk)
+        preview(job, console)
     else:
-        release(job, talk, force=force, spend_anyway=spend_anyway)
+        release(job, console, force=force, spend_anyway=spend_anyway)
 
 
-def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
+def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]], budget: spec.Options) -> spec.Spec:
     """The file, or the options alone; paths are texts as they are in a file."""
     options = {
         (section, key): str(value) if isinstance(value, Path) else value
         for section, keys in asked.items()
         for key, value in keys.items()
     }
+    options |= budget
     if source.suffix.lower() == ".toml":
         return spec.of_file(source, options)
     return spec.of_options({("data", "path"): str(source)} | options)
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class FitJob:
     """A fit that was checked as far as possible without reading a record."""
 
     data: Data
@@ -168,7 +171,7 @@ class Job:
     level: float
 
     @classmethod
-    def of(cls, given: spec.Spec) -> "Job":
+    def of(cls, given: spec.Spec) -> "FitJob":
         """Everything that a spec asks for.  A ledger that is not there is an error, not a new
         ledger.
         """
@@ -181,7 +184,7 @@ class Job:
             folder = given.path("output", "folder")
         return cls(
             data=data,
-            model=model_of(given, data, remark=remark),
+            model=model_of(given, data),
             ledger=ledger,
             folder=folder,
             title=given["output"].get("title") or data.schema.title or None,
@@ -196,7 +199,7 @@ class Job:
         return recipe.advice(n)
 
 
-def preview(job: Job, talk: Screen) -> None:
+def preview(job: FitJob, console: Screen) -> None:
     """The cost and what the ledger would have left; raises what the fit would raise.
 
     Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the
@@ -221,17 +224,18 @@ def preview(job: Job, talk: Screen) -> None:
     weak = weak_delta(job.model.budget, public)
     if weak:
         facts["Note"] = weak
-    forecast, facts["Forecast"] = _forecast(job, public, unit, talk)
+    forecast, facts["Forecast"] = _forecast(job, public, unit, console)
     hardly = _hardly_printed(forecast)
     if hardly:
         facts["Forecast"] += f"; {hardly}: the fit stops before it is booked, {_ANYWAY}"
     account, after, words = after_booking(job.ledger, entry)
     facts |= words
     facts["Output"] = _output(job.folder)
-    talk.show(
-        screen.title(f"Dry run: nothing was read but {_seen(unit, public)}"), screen.facts(facts)
+    console.show(
+        screen.title(f"Dry run: nothing was read but {_data_read(unit, public)}"),
+        screen.facts(facts),
     )
-    talk.give(
+    console.emit(
         {
             "dry_run": True,
             **_numbered(public, unit),
@@ -256,7 +260,7 @@ def _output(folder: Path | None) -> str:
     return str(folder)
 
 
-def _seen(unit: Unit, n: int | None) -> str:
+def _data_read(unit: Unit, n: int | None) -> str:
     """What a dry run looks at; ``n`` is the number of units where it is public."""
     if not unit.many:
         return "the shape of the table"
@@ -271,13 +275,13 @@ def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
 
 
 def _forecast(
-    job: Job, n: int | None, unit: Unit, talk: Screen
+    job: FitJob, n: int | None, unit: Unit, console: Screen
 ) -> tuple["dp.simulate.Forecast | None", str]:
     """What the fit's own budget is expected to give, from public facts, and in words."""
     if n is None:
         return None, f"none: the number of {unit.word} is private"
     try:
-        with talk.work("simulating"):
+        with console.work("simulating"):
             forecast = dp.simulate.forecast(
                 job.model, records=n, level=job.level, replicates=_REPLICATES
             )
@@ -315,7 +319,7 @@ def _spent(entry: Entry) -> list[str]:
     return [f"{'; '.join(steps)} ({way})" for way, steps in ways.items()]
 
 
-def release(job: Job, talk: Screen, *, force: bool, spend_anyway: bool) -> None:
+def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
     Guarantee [hopeless_fits_stop]: where the forecast of the dry run expects fewer than one line in
@@ -342,13 +346,13 @@ def release(job: Job, talk: Screen, *, force: bool, spend_anyway: bool) -> None:
     job.model.entry(source.n)  # raises what is wrong with it, before anything is said of it
     advice = job.advice(design, source.n)
     if advice:
-        talk.note(f"note: {advice}")
+        console.note(f"note: {advice}")
     if not spend_anyway:
-        _require_hope(job, job.model.recipe(design, source.n), source.n, talk)
+        _require_hope(job, job.model.recipe(design, source.n), source.n, console)
     try:
         with (
-            talk.work(f"fitting {job.data.name}"),
-            warnings.catch_warnings(action="ignore", category=HopelessFitWarning),
+            console.work(f"fitting {job.data.name}"),
+            warnings.catch_warnings(action="ignore", category=LowBudgetWarning),
         ):
             result = job.model.set_params(ledger=counter).fit_read(design, source).result_
     except BaseException:
@@ -356,20 +360,20 @@ def release(job: Job, talk: Screen, *, force: bool, spend_anyway: bool) -> None:
             remark(f"the spend was booked as release {counter.releases[0]} before this happened")
         raise
     _keep(job.folder, result)
-    with talk.work("writing the report"):
+    with console.work("writing the report"):
         paths = _report(job, result)
         account = None if job.ledger is None else Account.of(job.ledger)
-    talk.show(*_shown(job, result, account, paths))
-    talk.give(_receipt(job, result, account, paths))
+    console.show(*_shown(job, result, account, paths))
+    console.emit(_receipt(job, result, account, paths))
 
 
-def _require_hope(job: Job, recipe: Recipe, n: int, talk: Screen) -> None:
+def _require_hope(job: FitJob, recipe: Recipe, n: int, console: Screen) -> None:
     """Refuses a fit that would spend its budget for next to nothing; a private number of records
     decides nothing.
     """
     if not recipe.neighbours.counted:
         return
-    forecast = _forecast(job, n, recipe.design.unit, talk)[0]
+    forecast = _forecast(job, n, recipe.design.unit, console)[0]
     why = _hardly_printed(forecast)
     if forecast is None:
         why = recipe.hopeless(n)
@@ -392,7 +396,7 @@ def _keep(folder: Path, result: FitResult) -> None:
         ) from None
 
 
-def _report(job: Job, result: FitResult) -> list[Path]:
+def _report(job: FitJob, result: FitResult) -> list[Path]:
     assert job.folder is not None
     kept = job.folder / persistence.RESULT
     try:
@@ -406,7 +410,7 @@ def _report(job: Job, result: FitResult) -> list[Path]:
         raise
 
 
-def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
+def _shown(job: FitJob, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
     model = result.model
     privacy = result.privacy
     booked = UNBOOKED
@@ -453,7 +457,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
 
 
 def _receipt(
-    job: Job, result: FitResult, account: Account | None, paths: list[Path]
+    job: FitJob, result: FitResult, account: Account | None, paths: list[Path]
 ) -> dict[str, Any]:
     usable = None
     if result.geometry and result.model.unit.equal_weights:

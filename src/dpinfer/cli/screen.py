@@ -38,7 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 @dataclass(frozen=True)
 class Screen:
-    """How a command talks."""
+    """Where the output of a command goes: to people, to a program, or nowhere."""
 
     quiet: bool = False
     as_json: bool = False
@@ -51,14 +51,14 @@ class Screen:
             return
         console = _console()
         for part in parts:
-            console.print(_harmless(part), soft_wrap=isinstance(part, str))
+            console.print(_escaped(part), soft_wrap=isinstance(part, str))
 
     def note(self, words: str) -> None:
         """One line beside the result, on stderr."""
         if not (self.quiet or self.as_json):
             print(text.escape_controls(words), file=sys.stderr)
 
-    def give(self, document: Mapping[str, Any]) -> None:
+    def emit(self, document: Mapping[str, Any]) -> None:
         """The result for a program, where it was asked for; infinities and NaN are texts."""
         if self.as_json:
             print(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
@@ -126,19 +126,19 @@ def facts(pairs: Mapping[str, str | Text]) -> Table:
     grid.add_column(style="bold cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, fact in pairs.items():
-        grid.add_row(name, _harmless(_as_text(fact)))
+        grid.add_row(name, _escaped(_as_text(fact)))
     return grid
 
 
-def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int = 1) -> Table:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int = 1) -> Table:
     """A table; the first ``left`` columns hold words, the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    shown = [[_harmless_text(cell) for cell in row] for row in rows]
+    shown = [[_escaped_text(cell) for cell in row] for row in rows]
     width = _console().width
     widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
     natural = [max(pair) for pair in zip(map(len, heads), widths or [0] * len(heads), strict=True)]
     if sum(natural) + _GAP * (len(heads) - 1) > width and shown:
-        # names get what they need: first headings give way, then words beside them
+        # names get what they need: first headings are wrapped, then the words in the first columns
         heads = [*heads[:left], *map(_stacked, heads[left:], widths[left:])]
         longest = [max(map(len, head.split("\n"))) for head in heads]
         natural = [max(pair) for pair in zip(longest, widths, strict=True)]
@@ -184,23 +184,23 @@ def _as_text(words: str | Text) -> Text:
     return Text(words)
 
 
-def _harmless(part: RenderableType) -> RenderableType:
+def _escaped(part: RenderableType) -> RenderableType:
     """The same words, none of which the terminal obeys."""
     if isinstance(part, str):
         return text.escape_controls(part, keep="\n")
     if isinstance(part, Text):
-        return _harmless_text(part, keep="\n")
+        return _escaped_text(part, keep="\n")
     return part
 
 
-def _harmless_text(words: str | Text, keep: str = "") -> Text:
+def _escaped_text(words: str | Text, keep: str = "") -> Text:
     styled = _as_text(words)
     if text.escape_controls(styled.plain, keep) == styled.plain:
         return styled
     return Text(text.escape_controls(styled.plain, keep), style=styled.style)
 
 
-def line_width() -> int:
+def text_width() -> int:
     """Letters of a line of plain text on this terminal."""
     return max(_NARROWEST, _console().width - 1)
 
@@ -208,7 +208,7 @@ def line_width() -> int:
 def sketch(result: FitResult, level: float) -> str:
     """The forest plot in letters that this terminal has."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    return dp.plot.forest_text(result, level, line_width(), ascii=not encoding.startswith("utf"))
+    return dp.plot.forest_text(result, level, text_width(), ascii=not encoding.startswith("utf"))
 
 
 def coefficients(result: FitResult, level: float) -> Table:
@@ -229,4 +229,4 @@ def coefficients(result: FitResult, level: float) -> Table:
         ]
         rows.append(cells)
     heads = ("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise")
-    return sheet(heads, rows)
+    return table(heads, rows)

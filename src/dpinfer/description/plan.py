@@ -163,7 +163,7 @@ class DescriptionPlan:
 
     budget: Budget
     column_sets: tuple[ColumnSet, ...]
-    neighbours: Neighbours
+    adjacency: Neighbours
     equal_weights: bool
     records: int = DEFAULT_MAX_RECORDS
 

@@ -60,7 +60,7 @@ class Facts:
     """
 
     z: float
-    neighbours: Neighbours
+    adjacency: Neighbours
     units: int | None
     total: float | None
     equal_weights: bool
@@ -92,7 +92,7 @@ class ReleasedFigures:
 
     @property
     def _weights(self) -> MomentWeights:
-        return MomentWeights.of(self.column_set.grouping, self.facts.neighbours)
+        return MomentWeights.of(self.column_set.grouping, self.facts.adjacency)
 
     def add(self, kind: str, released: NoisyValues, cuts: Cuts | None) -> None:
         """Add the values of a query; a later histogram replaces the one before."""

@@ -16,7 +16,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, one_of_two
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
@@ -62,8 +62,10 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     budget: Budget | None = None
     plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | None = None
     target: str | None = None
+    adjacency: str | None = None
     neighbours: str | None = None
     rows: str | float = AVERAGE
+    max_weight: float | None = None
     most_weight: float | None = None
     ledger: Book | None = None
     insecure_seed: int | None = None
@@ -105,7 +107,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             With arrays: whose row it is, any ids.  Then all rows of one unit are protected
             together.
         weights : array of shape (n,), optional
-            With arrays: sampling weights, with ``most_weight`` declared.
+            With arrays: sampling weights, with ``max_weight`` declared.
 
         Returns
         -------
@@ -120,7 +122,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return self.formula
 
     def fit_read(self, design: Design, source: Pending) -> Self:
-        """Fit what `read` gave; a `HopelessFitWarning` comes before anything is booked."""
+        """Fit what `read` gave; a `LowBudgetWarning` comes before anything is booked."""
         recipe = self.recipe(design, source.n)
         schema = None if self.formula is None else self.schema_
         hopeless = recipe.hopeless(source.n, self._guessed_share)
@@ -147,7 +149,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """The public encoding of what `fit` is given, and its records, not yet read from a table."""
         if self.formula is None:
             return self._read_arrays(X, y, units, weights, exposure)
-        declared = self.rows != AVERAGE or self.most_weight is not None
+        declared = self.rows != AVERAGE or self._max_weight is not None
         if declared or units is not None or weights is not None:
             raise InputError(
                 "with a formula units and weights are declared in the schema, [unit]: leave them out here"
@@ -166,7 +168,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             plan=self.plan,
             target=self.target,
             penalty=self.penalty,
-            neighbours=self.neighbours,
+            neighbours=self._adjacency,
             far_values=getattr(self, "far_values", None),
         )
         return choose(design, options, n)
@@ -268,7 +270,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         unit = self._unit(units is not None, weights is not None)
         if unit.columns:
             design = replace(design, unit=unit)
-        if not (self._number_is_private or unit.many):
+        if not (self.number_is_private or unit.many):
             design = design.for_records(n)
         ids = None if units is None else identities("units", units, n)
         counts = None if weights is None else self._weights(weights, n)
@@ -299,12 +301,12 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
         """What arrays of ids and weights declare."""
-        if weighted and self.most_weight is None:
+        if weighted and self._max_weight is None:
             raise InputError(
-                "declare most_weight=, a public bound of the weights of a unit; their maximum is not private"
+                "declare max_weight=, a public bound of the weights of a unit; their maximum is not private"
             )
-        if not weighted and self.most_weight is not None:
-            raise InputError("most_weight= is for weights: give fit the weights=, or leave it out")
+        if not weighted and self._max_weight is not None:
+            raise InputError("max_weight= is for weights: give fit the weights=, or leave it out")
         if self.rows != AVERAGE and (weighted or not ids):
             raise InputError(
                 "rows= is for units= without weights=, as with weights a row counts by its weight: leave it out"
@@ -314,7 +316,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             column="units" if ids else "",
             rows=rows_of(self.rows),
             weights="weights" if weighted else "",
-            most_weight=1.0 if self.most_weight is None else self.most_weight,
+            most_weight=1.0 if self._max_weight is None else self._max_weight,
         )
 
     @staticmethod
@@ -332,7 +334,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         self.schema_ = Schema.of(self.schema)  # read once: the file may change during a fit
         response, self.terms_ = parse(formula, self.schema_)
         unit = self.schema_.unit
-        counted = not self._number_is_private
+        counted = not self.number_is_private
         design, source = read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
@@ -353,7 +355,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         named = X if hasattr(X, "columns") else values
         validate_data(self, named, reset=reset, skip_check_array=True)
         # where the number is private, scikit-learn's check would tell whether there is a record
-        private = self._number_is_private and reset
+        private = self.number_is_private and reset
         check_array(
             values[:1],
             ensure_all_finite=False,
@@ -373,10 +375,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
     @property
-    def _number_is_private(self) -> bool:
-        """Whether not even the number of records or units may be told."""
-        asked = (self.neighbours, getattr(self.plan, "neighbours", None))
+    def number_is_private(self) -> bool:
+        """Whether even the number of records or units is private."""
+        asked = (self._adjacency, getattr(self.plan, "neighbours", None))
         return any(code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked)
+
+    @property
+    def _adjacency(self) -> str | None:
+        return one_of_two("adjacency=", self.adjacency, "neighbours=", self.neighbours)
+
+    @property
+    def _max_weight(self) -> float | None:
+        return one_of_two("max_weight=", self.max_weight, "most_weight=", self.most_weight)
 
     @property
     def _private(self) -> bool:
@@ -464,22 +474,26 @@ class LogisticRegression(LinearClassifier):
     plan : Plan or GeometryPlan, optional
         Instead of ``budget``: a mechanism and a share for each release.
     target : str, optional
-        What the intervals are about: "asked" (the ordinary coefficients of all columns of the
+        What the intervals are about: "ordinary" (the ordinary coefficients of all columns of the
         formula: the default for zCDP and (ε, δ) budgets, where neither penalty nor plan is given),
         "penalised" (the default otherwise) or "unpenalised".
-    neighbours : "replace" or "add-remove", optional
+    adjacency : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public
-        (the default); or one added or removed, for the target asked.  With ids it is all rows of
-        one unit.
+        (the default); or one added or removed, for the target "ordinary".  With ids it is all rows
+        of one unit.
+    neighbours : optional
+        Another name of ``adjacency``.
     rows : "average" or a number, optional
         With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count
         alike, whatever its number of rows; a number c lets rows count alike up to c per unit.  With
         a formula the schema says it.
-    most_weight : float, optional
+    max_weight : float, optional
         With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or
         of a row without ids.  What lies beyond is trimmed, and the noise grows with it.
+    most_weight : optional
+        Another name of ``max_weight``.
     far_values : "clip" or "strict", optional
-        What becomes of a number with wide bounds, for target "asked".  "clip" (the default) reports
+        What becomes of a number with wide bounds, for the target "ordinary".  "clip" (the default) reports
         the coefficient of the number winsorised to a released range, ``clipped_to`` in the table,
         with an interval for the ordinary coefficient.  "strict" does not report it; the coefficient
         of the winsorised number is in ``result_.alternatives()``.
@@ -508,8 +522,8 @@ class LinearSVC(LinearClassifier):
     ----------
     knee : float
         Half the width of the rounded corner of the hinge.
-    formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, neighbours, rows,
-    most_weight, ledger, insecure_seed
+    formula, schema, bounds, yes_no, classes, penalty, budget, plan, target, adjacency,
+    neighbours, rows, max_weight, most_weight, ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -584,20 +598,21 @@ class LinearRegression(LinearRegressor):
         visits) ~ a + b"``.
     outcome : pair (low, high), optional
         With arrays, the public range of y; values beyond it are clipped.
-    target : "asked" or "robust", optional
+    target : "ordinary" or "robust", optional
         What the intervals are about: least squares (the default), or a Huber estimand that ignores
         the tails.
     tail : "balanced", "cautious" or "all"
-        How much of the tail of the outcome counts, for target "asked".  "balanced" clips where
+        How much of the tail of the outcome counts, for the target "ordinary".  "balanced" clips where
         noise and what is cut off balance; "cautious" takes the tail for longer than it looks; "all"
         clips nobody whose prediction is within the range of the outcome, with noise for all of that
         range: many times the length where it is wide.
     plan : LinearPlan, optional
-        Instead of ``budget``: a budget with its target, tail, neighbours and the share of each
+        Instead of ``budget``: a budget with its target, tail, adjacency and the share of each
         release.
     budget : ZCDP or ApproxDP, optional
         What the fit may cost.
-    schema, bounds, yes_no, neighbours, rows, most_weight, far_values, ledger, insecure_seed
+    schema, bounds, yes_no, adjacency, neighbours, rows, max_weight, most_weight, far_values,
+    ledger, insecure_seed
         As for `LogisticRegression`.
     penalty : None
         There is none; the parameter is that of the other models.
@@ -632,13 +647,14 @@ class PoissonRegression(LinearRegressor):
         with arrays, its public range, and ``fit(X, y, exposure=e)``.  It is private like any other
         column, and its bound is never learnt from the data.
     plan : PoissonPlan, optional
-        Instead of ``budget``: a budget with its neighbours and the share of each release.
+        Instead of ``budget``: a budget with its adjacency and the share of each release.
     budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
-    schema, bounds, yes_no, neighbours, rows, most_weight, far_values, ledger, insecure_seed
+    schema, bounds, yes_no, adjacency, neighbours, rows, max_weight, most_weight, far_values,
+    ledger, insecure_seed
         As for `LogisticRegression`.
     penalty, target
-        There is no penalty, and one target, "asked"; the parameters are those of the other models.
+        There is no penalty, and one target, "ordinary"; the parameters are those of the other models.
     """
 
     exposure: str | tuple[float, float] | None = None
@@ -755,8 +771,8 @@ class HuberRegression(LinearRegressor):
     penalty : float, optional
         c in the mean objective, on the bounded rows and the outcome scaled to [-1, 1].  By default
         chosen from n, d, the loss and the budget; printed with the result.
-    formula, schema, bounds, yes_no, budget, plan, target, neighbours, rows, most_weight,
-    ledger, insecure_seed
+    formula, schema, bounds, yes_no, budget, plan, target, adjacency, neighbours, rows, max_weight,
+    most_weight, ledger, insecure_seed
         As for `LogisticRegression`; ``target`` is "penalised" (the default) or "unpenalised".
     """
 
@@ -786,8 +802,8 @@ class QuantileRegression(LinearRegressor):
         2023, with public facts only).  The target is the quantile of the outcome plus logistic
         noise of this scale: a smaller bandwidth is closer to the plain quantile, and needs a larger
         penalty or budget.
-    outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, neighbours, rows,
-    most_weight, ledger, insecure_seed
+    outcome, formula, schema, bounds, yes_no, penalty, budget, plan, target, adjacency,
+    neighbours, rows, max_weight, most_weight, ledger, insecure_seed
         As for `HuberRegression`.
     """
 

@@ -1,5 +1,6 @@
 """Which recipe a fit has, from public facts alone: decided here and nowhere else."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
-from dpinfer.fit.stepped import ASKED, FORMER, Stepped
+from dpinfer.fit.stepped import ORDINARY, TARGET_ALIASES, Stepped
 from dpinfer.mechanisms.losses import Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget
 from dpinfer.privacy.entries import Book
@@ -36,6 +37,9 @@ def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     private geometry, where there is an intercept; least squares always is; everything else has a
     penalty.
     """
+    if options.target is not None:
+        name = TARGET_ALIASES.get(options.target, options.target)
+        options = replace(options, target=name)
     require_ids(design, options)
     if n is not None and options.counted and not design.unit.many:
         design = design.for_records(n)
@@ -58,7 +62,7 @@ def stepped_of(result: FitResult) -> type[Stepped[Any]]:
 def _nobodys(options: Options) -> InputError:
     """What to ask for instead of a target, or a plan with it, that this model does not have."""
     target = getattr(options.plan, "target", options.target)
-    if target in (ASKED, *FORMER):
+    if target == ORDINARY:
         models = " and ".join(recipe.NAME for recipe in STEPPED)
         return InputError(
             f"the target {target!r} is for {models} only: ask for 'penalised' or 'unpenalised', with a budget "

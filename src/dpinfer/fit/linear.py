@@ -16,12 +16,12 @@ from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.fit.stepped import (
-    ASKED,
     CRUDE,
     ESTIMATE,
     FIRST_STEP,
     INFLUENCE,
     MOMENTS,
+    ORDINARY,
     OUTCOME,
     ROBUST,
     SCALES,
@@ -57,7 +57,6 @@ from dpinfer.inference.winsorising import Costs, WinsorLimits
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Line, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import IDENTITY
@@ -70,7 +69,7 @@ from dpinfer.rows.encoded import OutcomesOnly, cached
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
-LINEAR_TARGETS = (ASKED, ROBUST)
+LINEAR_TARGETS = (ORDINARY, ROBUST)
 BALANCED = "balanced"
 CAUTIOUS = "cautious"
 ALL = "all"
@@ -115,7 +114,7 @@ class LinearPlan(StepPlan):
     """Of least squares: a budget, the target, its tail, the notion of neighbours, and the shares of
     the stages.
 
-    ``target`` is "asked" (ordinary least squares) or "robust" (a Huber estimand, with a first step
+    ``target`` is "ordinary" (ordinary least squares) or "robust" (a Huber estimand, with a first step
     of its own).  ``tail`` says how much of the outcome's tail is kept: "balanced" weighs noise
     against what is clipped, "cautious" takes the tail for longer than it looks, "all" clips nobody
     whose prediction is within the public range.  ``draws`` are those of the law of the error, for
@@ -133,7 +132,8 @@ class LinearPlan(StepPlan):
             )
         if self.target == ROBUST and self.tail != BALANCED:
             raise InputError(
-                "a tail belongs to the target 'asked': leave it out, the robust target clips at a tenth of the records"
+                "a tail belongs to the target 'ordinary': leave it out, the robust target clips at a tenth of the "
+                "records"
             )
         self._check(LINEAR_TARGETS)
 
@@ -154,7 +154,7 @@ class LinearPlan(StepPlan):
     @property
     def stack(self) -> Stack:
         """That of least squares."""
-        return Stack.of(Neighbours(self.neighbours))
+        return Stack.of(self.relation)
 
     def strength(self, columns: Columns, n: float) -> float:
         """What a typical one of ``columns`` would have over what it takes to be printed: a rule of
@@ -204,7 +204,7 @@ class LinearSteps(Stepped[LinearPlan]):
 
     NAME = "least squares"
     TARGETS: ClassVar[tuple[str, ...]] = LINEAR_TARGETS
-    OFFER = "least squares has 'asked' or 'robust'"
+    OFFER = "least squares has 'ordinary' or 'robust'"
     FAMILY = IDENTITY
 
     @classmethod
@@ -220,7 +220,7 @@ class LinearSteps(Stepped[LinearPlan]):
             raise InputError("a LinearPlan has its tail: leave out tail=")
         cls._require_plain(design, options)
         # the robust target has its band from the releases, with or without noise
-        if isinstance(plan.budget, NoPrivacy) and plan.target == ASKED:
+        if isinstance(plan.budget, NoPrivacy) and plan.target == ORDINARY:
             return Ordinary(cls(design, plan))
         return cls(design, plan)
 
@@ -280,11 +280,11 @@ class LinearSteps(Stepped[LinearPlan]):
         # a ridge in columns that are whitened, whatever their bounds are
         white = preconditioner(known.matrix, at.columns, known.n, rows)
         coef = self._crude_line(known, where, white, rows)
-        if self.plan.target == ASKED and booked.of(FIRST_STEP):
+        if self.plan.target == ORDINARY and booked.of(FIRST_STEP):
             rows = self._of_rows(known.n, _DEVIATIONS)
         limits = self._limits_of(known, coef, kappa, rows, where, at)
         matrix = self._geometry(known, limits, kappa, rows, at)
-        if self.plan.target == ASKED:
+        if self.plan.target == ORDINARY:
             place = self._place(matrix, coef, limits, known, where, at)
             for release in booked.of(FIRST_STEP):
                 usual = math.sqrt(known.n / len(coef)) / release.deviation / _DEVIATIONS

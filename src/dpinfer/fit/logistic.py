@@ -13,13 +13,12 @@ from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import Options, Recipe
 from dpinfer.fit.stepped import (
-    ASKED,
     CLIP,
     CRUDE,
     ESTIMATE,
     FIRST,
-    FORMER,
     MOMENTS,
+    ORDINARY,
     REST,
     SCALES,
     TYPICAL,
@@ -57,7 +56,6 @@ from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import Line, Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import LOGIT
 from dpinfer.privacy.budget import NoPrivacy
@@ -67,7 +65,7 @@ from dpinfer.result.statements import Model, Words
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
-LOGISTIC_TARGETS = (ASKED,)
+LOGISTIC_TARGETS = (ORDINARY,)
 _LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REST: 0.03}
 _TYPICAL_CURVATURE = 0.15  # a public guess of the mean curvature p(1 - p)
 _TYPICAL_FARTHEST = 1.1  # ... and of the largest influence of an outcome over a typical one
@@ -82,7 +80,7 @@ class GeometryPlan(StepPlan):
     """Of logistic regression: a budget, the target, the notion of neighbours, and the shares of the
     stages.
 
-    The only target is "asked".  ``draws`` are those of the law of the error, for bands; they cost
+    The only target is "ordinary".  ``draws`` are those of the law of the error, for bands; they cost
     nothing.
     ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
     ("strict").
@@ -111,7 +109,7 @@ class GeometryPlan(StepPlan):
         """The curvature counts for more than in least squares: it decides more of the error, and V
         is near to it.
         """
-        notion = Neighbours(self.neighbours)
+        notion = self.relation
         return Stack(1.0, 0.25, notion) if notion.counted else Stack(0.5, 0.1, notion)
 
     def strength(self, columns: Columns, n: float) -> float:
@@ -140,8 +138,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
     NAME = "logistic regression"
     TARGETS: ClassVar[tuple[str, ...]] = LOGISTIC_TARGETS
     OFFER = (
-        "logistic regression has 'asked', without a penalty, and 'penalised' or 'unpenalised', as other models with a "
-        "penalty have"
+        "logistic regression has 'ordinary', without a penalty, and 'penalised' or 'unpenalised', as other models with "
+        "a penalty have"
     )
     FAMILY = LOGIT
 
@@ -154,7 +152,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             return None
         target = cls._default(design, options) if options.target is None else options.target
         plan = options.plan
-        if not isinstance(plan, GeometryPlan) and target not in (*cls.TARGETS, *FORMER):
+        if not isinstance(plan, GeometryPlan) and target not in cls.TARGETS:
             return None
         if isinstance(plan, GeometryPlan):
             require_alone(plan, options)
@@ -190,7 +188,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             return None
         if not design.intercept:
             return None
-        return ASKED
+        return ORDINARY
 
     @staticmethod
     def ordinary(people: Block) -> NoiselessFit:

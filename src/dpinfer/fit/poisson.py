@@ -17,13 +17,13 @@ from dpinfer.fit.noiseless import NoiselessFit, People
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
 from dpinfer.fit.stepped import (
-    ASKED,
     CRUDE,
     ESTIMATE,
     EXPOSURE,
     FIRST_STEP,
     INFLUENCE,
     MOMENTS,
+    ORDINARY,
     REST,
     SCALES,
     SIZES,
@@ -57,7 +57,6 @@ from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Line, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import count_edges
 from dpinfer.numerics.links import LOG
@@ -71,7 +70,7 @@ from dpinfer.rows.source import Source
 from dpinfer.schema.design import COUNT, Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 
-POISSON_TARGETS = (ASKED,)
+POISSON_TARGETS = (ORDINARY,)
 _SHARES = {
     SCALES: 0.02,
     CRUDE: 0.03,
@@ -113,7 +112,7 @@ class PoissonPlan(StepPlan):
     """Of counts, rates and costs: a budget, the target, the notion of neighbours, and the shares of
     the stages.
 
-    ``target`` is "asked", ordinary Poisson regression with robust errors.  ``draws`` are those of
+    ``target`` is "ordinary", ordinary Poisson regression with robust errors.  ``draws`` are those of
     the law of the error, for bands; they cost nothing.
     ``far_values`` says whether a winsorised number is reported ("clip") or only an alternative
     ("strict").
@@ -135,7 +134,7 @@ class PoissonPlan(StepPlan):
     @property
     def stack(self) -> Stack:
         """That of least squares."""
-        return Stack.of(Neighbours(self.neighbours))
+        return Stack.of(self.relation)
 
     def strength(self, columns: Columns, n: float) -> float:
         """What a typical one of ``columns`` would have over what it takes to be printed, with ``n``
@@ -167,7 +166,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
 
     NAME = "Poisson regression"
     TARGETS: ClassVar[tuple[str, ...]] = POISSON_TARGETS
-    OFFER = "Poisson regression has 'asked'"
+    OFFER = "Poisson regression has 'ordinary'"
     FAMILY = LOG
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpinfer.errors import HopelessFitWarning, InputError
+from dpinfer.errors import InputError, LowBudgetWarning
 from dpinfer.mechanisms.losses import Loss
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
@@ -222,7 +222,7 @@ def fit(
         remedies = "; ".join(REMEDIES)
         warnings.warn(
             f"{subject.hopeless}. The budget is spent all the same; {remedies}",
-            HopelessFitWarning,
+            LowBudgetWarning,
             stacklevel=4,  # who called the fit of a model
         )
     gate = Gate(booked, ledger, insecure_seed)

@@ -13,9 +13,8 @@ particular to logistic regression and to least squares stands in their own modul
 import math
 import re
 import secrets
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -23,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.fit.frame import ZOOMS as FRAME_ZOOMS
 from dpinfer.fit.frame import (
     Frame,
@@ -102,17 +101,14 @@ from dpinfer.rows.encoded import Changed, Mapped, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import CountScale, Design
 
-ASKED = "asked"
+ORDINARY = "ordinary"
 ROBUST = "robust"
 CLIP = "clip"
 STRICT = "strict"
 FAR_VALUES = (CLIP, STRICT)
 """What is reported of a number that was winsorised: its coefficient, or only an alternative."""
-EARLIER = {"weighted": ASKED, "mean": ASKED}
-"""Targets by their earlier names."""
-GONE = "unweighted"
-"""A target that is refused with a sentence."""
-FORMER = (*EARLIER, GONE)
+TARGET_ALIASES = {"asked": ORDINARY}
+"""Other names of targets."""
 # The stages of a fit, in order; each is one release or a few.
 SCALES = "scales"
 CRUDE = "crude moments"
@@ -182,11 +178,12 @@ class StepPlan:
     """What the plans of stepped fits have in common; use `GeometryPlan` or `LinearPlan`."""
 
     budget: StepBudget
-    target: str = ASKED
-    neighbours: str = Neighbours.REPLACE
+    target: str = ORDINARY
+    adjacency: str | None = None
     shares: tuple[float, ...] = ()
     draws: int = 10_000
     far_values: str = CLIP
+    neighbours: str | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
     def usual(self) -> Mapping[str, float]:
@@ -221,7 +218,9 @@ class StepPlan:
                 f"far_values must be {' or '.join(map(repr, FAR_VALUES))}, not {self.far_values!r}"
             )
         object.__setattr__(self, "target", target_of(self.target, targets))
-        object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
+        relation = self.relation
+        object.__setattr__(self, "adjacency", relation)
+        object.__setattr__(self, "neighbours", relation)
         if not isinstance(self.shares, tuple | list) or len(self.shares) not in (
             0,
             len(self.usual),
@@ -234,11 +233,27 @@ class StepPlan:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
         self.budget.split(*self.shares)  # refuses shares that are not positive
 
+    @property
+    def relation(self) -> Neighbours:
+        """The neighbouring relation, which has the default where none was given."""
+        return Neighbours.of(self._given_adjacency() or Neighbours.REPLACE)
+
+    def _given_adjacency(self) -> str | None:
+        """Return the adjacency that was given, under either name.
+
+        `dataclasses.replace` hands on both fields as this plan has set them, as `Neighbours`: a text
+        in one of them is then the new value.
+        """
+        given = [self.adjacency, self.neighbours]
+        if len({isinstance(one, Neighbours) for one in given}) == 2 and None not in given:
+            given = [None if isinstance(one, Neighbours) else one for one in given]
+        return one_of_two("adjacency=", given[0], "neighbours=", given[1])
+
     def bounds(self, numbers: int) -> Mapping[str, float]:
         """How far one record moves the sums of each stage; ``numbers`` is that of the columns whose
         range is released.
         """
-        notion = Neighbours(self.neighbours)
+        notion = self.relation
         return {
             SCALES: column_histograms_bound(numbers, notion),
             CRUDE: second_moment_bound(notion),
@@ -315,21 +330,10 @@ def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: in
 
 
 def target_of(target: object, targets: Sequence[str]) -> str:
-    """A target by its present name; one by an earlier name is told of."""
+    """Return a target by its one name."""
+    target = TARGET_ALIASES.get(str(target), target)
     if target in targets:
         return str(target)
-    if target in EARLIER:
-        warnings.warn(
-            f"the target {target!r} is now called {EARLIER[str(target)]!r}: what is asked for by the formula",
-            FutureWarning,
-            stacklevel=4,
-        )
-        return EARLIER[str(target)]
-    if target == GONE:
-        raise InputError(
-            "the target 'unweighted' is gone: 'asked' answers the same question, the ordinary coefficients of all "
-            "columns, with far shorter intervals; leave target= out"
-        )
     raise InputError(f"the target must be {' or '.join(map(repr, targets))}, not {target!r}")
 
 
@@ -684,9 +688,9 @@ class Stepped(Generic[P]):
             raise BudgetError(
                 f"{cls.NAME} takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a {kind.__name__}"
             )
-        if options.target not in (None, *cls.TARGETS, *FORMER):
+        if options.target not in (None, *cls.TARGETS):
             return None
-        target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
+        target = ORDINARY if options.target is None else target_of(options.target, cls.TARGETS)
         return kind(
             spendable(options.budget),
             target,
@@ -706,7 +710,7 @@ class Stepped(Generic[P]):
     @property
     def neighbours(self) -> Neighbours:
         """Those of the plan."""
-        return Neighbours(self.plan.neighbours)
+        return self.plan.relation
 
     @property
     def budget(self) -> Budget:
@@ -1121,5 +1125,5 @@ def require_alone(plan: StepPlan, options: Options) -> None:
         raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")
     if options.far_values not in (None, plan.far_values):
         raise InputError(f"a {name} has its far_values: leave out far_values=")
-    if options.neighbours not in (None, plan.neighbours):
-        raise InputError(f"a {name} has its neighbours: leave out neighbours=")
+    if options.neighbours not in (None, plan.adjacency):
+        raise InputError(f"a {name} has its adjacency: leave out adjacency=")

@@ -10,7 +10,7 @@ from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import Any, Self
 
-from dpinfer.errors import DpinferError, LedgerError
+from dpinfer.errors import DpinferError, LedgerError, one_of_two
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
@@ -93,21 +93,26 @@ class Ledger:
         The budget for everything that is ever released from these data.
     unit : str
         What one record is, in words; fits that protect another unit are refused.
-    neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
-        What may differ between two data sets, one row or all rows of a unit; fits with another
-        notion are refused.
+    adjacency : "replace", "add-remove", "replace-unit" or "add-remove-unit"
+        What may differ between two data sets, one row or all rows of a unit, by default "replace";
+        fits with another adjacency are refused.
     title : str
         What the data are.
+    neighbours : optional
+        Another name of ``adjacency``.
     """
 
     def __init__(
         self,
         total: Total,
         unit: str = "one record",
-        neighbours: str = Neighbours.REPLACE,
+        adjacency: str | None = None,
         title: str = "",
+        *,
+        neighbours: str | None = None,
     ) -> None:
-        self._terms = _new_terms(total, unit, neighbours, title)
+        adjacency = one_of_two("adjacency=", adjacency, "neighbours=", neighbours)
+        self._terms = _new_terms(total, unit, adjacency, title)
         self._store: Store = MemoryStore(header_text(self._terms))
         self._seen = self._store.rows()[0]
 
@@ -117,14 +122,17 @@ class Ledger:
         path: str | os.PathLike[str],
         total: Total,
         unit: str = "one record",
-        neighbours: str = Neighbours.REPLACE,
+        adjacency: str | None = None,
         title: str = "",
+        *,
+        neighbours: str | None = None,
     ) -> Self:
         """A new ledger in a file of its own at ``path``; an existing file is refused.
 
-        ``total``, ``unit``, ``neighbours`` and ``title`` are those of `Ledger`.
+        ``total``, ``unit``, ``adjacency``, ``title`` and ``neighbours`` are those of `Ledger`.
         """
-        header = header_text(_new_terms(total, unit, neighbours, title))
+        adjacency = one_of_two("adjacency=", adjacency, "neighbours=", neighbours)
+        header = header_text(_new_terms(total, unit, adjacency, title))
         return cls._in(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
@@ -414,12 +422,19 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
+def _new_terms(total: Total, unit: str, adjacency: str | None, title: str) -> Terms:
     """The terms of a new ledger.  A δ that is no promise is refused here and not when an old ledger
     is opened.
     """
     require_promise(total)
-    return Terms(total, unit, Neighbours.of(neighbours), title, _now(), renyi_orders(total))
+    return Terms(
+        total,
+        unit,
+        Neighbours.of(adjacency or Neighbours.REPLACE),
+        title,
+        _now(),
+        renyi_orders(total),
+    )
 
 
 def _unbroken(store: Store, rows: list[Row]) -> list[Row]:

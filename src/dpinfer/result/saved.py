@@ -53,6 +53,8 @@ _NAMES = entries.NAMES | FileNames(
 )
 """The names of classes in saved results and descriptions; where a field is renamed, its key in files
 stays, by an entry in ``keys``."""
+_TARGETS = {"ordinary": "asked"}
+"""The names of targets in saved results, where they differ; both are read."""
 
 
 class ReplacedError(InputError):
@@ -76,6 +78,7 @@ def document(result: Estimates) -> str:
     shown = np.where(result.reported, result.estimate, np.nan)
     fields["in_predictions"] = fields["estimate"]
     fields["estimate"] = persistence.encode(shown, null=True)
+    fields["model"]["target"] = _TARGETS.get(result.model.target, result.model.target)
     fields["reading"] = _reading(result)
     return json.dumps(
         {"format": FORMAT, "version": VERSION, **fields},
@@ -131,7 +134,14 @@ def read(text: str, cls: type[Estimates]) -> Any:
         raise InputError(f"this text is not a saved FitResult: {fault}") from None
     if not isinstance(result, cls):
         raise InputError("this text is not a saved FitResult")
-    return replace(result, question=question, geometry=_unlimited(result.geometry))
+    named = {in_file: name for name, in_file in _TARGETS.items()}
+    target = named.get(result.model.target, result.model.target)
+    return replace(
+        result,
+        question=question,
+        geometry=_unlimited(result.geometry),
+        model=replace(result.model, target=target),
+    )
 
 
 def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:

@@ -284,7 +284,7 @@ def forecast(  # noqa: PLR0913  (the public face)
         Called with the number of replicates that are done, and with that of all; in a search for a
         budget anew for each one that is tried.
     **options
-        Instead of a model: ``forecast(formula, schema=, target=, penalty=, neighbours=, ...)``.  An
+        Instead of a model: ``forecast(formula, schema=, target=, penalty=, adjacency=, ...)``.  An
         outcome with two levels has logistic regression, a number least squares.
 
     Returns

@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer import persistence
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, one_of_two
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import LOGISTIC_TARGETS, GeometryPlan
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
+from dpinfer.fit.stepped import TARGET_ALIASES
 from dpinfer.mechanisms.losses import Logistic, Loss, check_loss, kind
 from dpinfer.numerics.arrays import Array
 from dpinfer.persistence import FileNames
@@ -185,6 +186,7 @@ class ModelOptions(TypedDict, total=False):
     penalty: float | None
     plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | None
     target: str | None
+    adjacency: str | None
     neighbours: str | None
 
 
@@ -423,6 +425,7 @@ class StudyQuestion:
     plan: Any = None
     target: str | None = None
     penalty: float | None = None
+    adjacency: str | None = None
     neighbours: str | None = None
     truth: Any = None
 
@@ -484,7 +487,9 @@ class StudyQuestion:
     def population(self, X: Any, y: Any, arrays: "RowArrays") -> Population:
         """Bounded rows with their labels, or with the probabilities of the label +1."""
         self._check(arrays.units, arrays.weights, arrays.exposure)
-        stepped = self.target in LOGISTIC_TARGETS or isinstance(self.plan, GeometryPlan)
+        stepped = self.target in (*LOGISTIC_TARGETS, *TARGET_ALIASES) or isinstance(
+            self.plan, GeometryPlan
+        )
         if stepped or isinstance(self._loss, NoLoss):
             raise InputError(
                 "a fit without a penalty is studied on a table: give schema= and formula=, or a penalty="
@@ -501,9 +506,8 @@ class StudyQuestion:
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `infer`, or a model with these options, would run."""
-        options = Options(
-            self._loss, self.budget, self.plan, self.target, self.penalty, self.neighbours
-        )
+        adjacency = one_of_two("adjacency=", self.adjacency, "neighbours=", self.neighbours)
+        options = Options(self._loss, self.budget, self.plan, self.target, self.penalty, adjacency)
         return choose(design, options, n)
 
     def _check(self, units: Any, weights: Any, exposure: Any) -> None:

@@ -89,7 +89,7 @@ def init(
         f"$ dpinfer desk table add {folder} visits --data visits.parquet --schema schema.toml --ledger ledger.db",
         f"$ dpinfer desk person add {folder} a.meier --table visits --rho 0.05",
     )
-    talk.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+    talk.emit({"desk": str(desk.folder.path), "id": desk.settings.id})
 
 
 @app.command("list")
@@ -112,12 +112,12 @@ def list_(
     ]
     talk.show(screen.title(desk.settings.title or str(folder)))
     if rows:
-        talk.show(screen.sheet(("Table", "Title", "Records", "Approval", "State"), rows, left=5))
+        talk.show(screen.table(("Table", "Title", "Records", "Approval", "State"), rows, left=5))
     if found:
         heads = ("Question", "Table", "By", "Asks", "State")
         talk.show(
             "",
-            screen.sheet(
+            screen.table(
                 heads,
                 [[t.id[:12], t.table, t.by, t.question.formula, t.state] for t in found],
                 left=5,
@@ -125,7 +125,7 @@ def list_(
         )
     else:
         talk.show(Text("No questions."))
-    talk.give(
+    talk.emit(
         {"tables": [one.name for one in desk.tables()], "questions": [_listed(t) for t in found]}
     )
 
@@ -158,7 +158,7 @@ def run(
     waiting = desk.tickets(states=("waiting",))
     if waiting:
         talk.show(f"{len(waiting)} wait for a decision: dpinfer desk approve {folder} QUESTION")
-    talk.give({"ended": [_listed(ticket) for ticket in done]})
+    talk.emit({"ended": [_listed(ticket) for ticket in done]})
 
 
 @app.command("open")
@@ -208,7 +208,7 @@ def verify(
     talk = Screen(quiet, as_json)
     facts = {"Events": str(verdict.events), "Questions": str(verdict.questions)}
     talk.show(screen.facts(facts | {f"Head, {name}": head for name, head in verdict.heads.items()}))
-    talk.give(
+    talk.emit(
         {
             "ok": verdict.ok,
             "faults": list(verdict.faults),
@@ -245,8 +245,8 @@ def journal(
             [str(e.number), e.time[:19].replace("T", " "), e.who, e.what, _told_facts(e.facts)]
             for e in desk.journal()
         ]
-        talk.show(screen.sheet(("#", "Time (UTC)", "Who", "What", "Of"), rows, left=5))
-    talk.give({"events": [vars(event) for event in desk.journal()]})
+        talk.show(screen.table(("#", "Time (UTC)", "Who", "What", "Of"), rows, left=5))
+    talk.emit({"events": [vars(event) for event in desk.journal()]})
 
 
 # Tables
@@ -293,7 +293,7 @@ def add_table(  # noqa: PLR0913  (the public face)
             f"{table} is registered: {added.title}, {_number_of(added.records)} records, total {added.ledger().total}."
         )
     )
-    talk.give({"table": table, "records": added.records, "schema": added.schema.digest()})
+    talk.emit({"table": table, "records": added.records, "schema": added.schema.digest()})
 
 
 @table_app.command("show")
@@ -322,17 +322,17 @@ def show_table(
     rows = [
         [name, str(entry.get("type", "derived")), _bounds(entry)] for name, entry in columns.items()
     ]
-    talk.show(screen.sheet(("Column", "Type", "Values"), rows, left=3), "")
+    talk.show(screen.table(("Column", "Type", "Values"), rows, left=3), "")
     if analysts:
         people = [
             [one.person, f"{one.amount:.4g}", f"{one.spent:.4g}", one.state] for one in analysts
         ]
         measure = accountant.counted_in(total)
         talk.show(
-            screen.sheet(("Analyst", f"Allowance ({measure})", "Spent", "State"), people, left=1)
+            screen.table(("Analyst", f"Allowance ({measure})", "Spent", "State"), people, left=1)
         )
     spends = desk.burn_down(table)
-    talk.give(
+    talk.emit(
         {
             "table": table,
             "title": found.title,
@@ -398,7 +398,7 @@ def add_person(
     talk = Screen(quiet, as_json)
     if amount is None:
         talk.show(Text(f"{added.name} is known here. An allowance: dpinfer desk allow."))
-        talk.give({"person": added.name})
+        talk.emit({"person": added.name})
         return
     _shown_analyst(desk.allow(table, added.name, amount), desk, talk)
 
@@ -550,7 +550,7 @@ def answer(
     talk.show(screen.coefficients(result, level))
     if out is not None:
         talk.show("", Text(f"Written: {', '.join(map(str, files))}"))
-    talk.give(
+    talk.emit(
         {
             **_listed(ticket),
             "coefficients": result.table(level),
@@ -629,7 +629,7 @@ def _shown_analyst(analyst: "Analyst", desk: "Desk", talk: Screen) -> None:
     if analyst.state != "active":
         may = f"is {analyst.state} (`dpinfer desk resume` changes that) and could else spend"
     talk.show(Text(f"{analyst.person} {may} {words} at {analyst.table}; {share}."))
-    talk.give(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
+    talk.emit(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
 
 
 def _tried(desk: "Desk", table: str, question: Question, by: str, talk: Screen) -> None:
@@ -657,7 +657,7 @@ def _tried(desk: "Desk", table: str, question: Question, by: str, talk: Screen) 
     if found.answered:
         facts["Answered"] = f"already, as {found.answered[0].id[:12]}: free to read"
     talk.show(screen.title("Nothing was asked"), screen.facts(facts))
-    talk.give(_checked(found) | {"forecast": forecast and forecast.table()})
+    talk.emit(_checked(found) | {"forecast": forecast and forecast.table()})
 
 
 def _checked(found: "Check") -> dict[str, Any]:
@@ -687,7 +687,7 @@ def _shown(ticket: "Ticket", talk: Screen) -> None:
     if ticket.question.title:
         facts["Title"] = ticket.question.title
     talk.show(screen.facts(facts))
-    talk.give(_listed(ticket))
+    talk.emit(_listed(ticket))
 
 
 def _listed(ticket: "Ticket") -> dict[str, Any]:

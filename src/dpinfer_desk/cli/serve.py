@@ -79,7 +79,7 @@ def init(
         f"$ dpinfer serve person add {folder} you --role steward",
         f"$ dpinfer serve run {folder}",
     )
-    talk.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+    talk.emit({"desk": str(desk.folder.path), "id": desk.settings.id})
 
 
 @app.command()
@@ -129,7 +129,7 @@ def add_person(  # noqa: PLR0913  (the public face)
         accounts.set_password(person, chosen, desk.who)
         talk = Screen(quiet, as_json)
         talk.show(Text(f"{person} signs in with the password, as {role}."))
-        talk.give({"person": person, "role": role})
+        talk.emit({"person": person, "role": role})
         return
     _invited(accounts, desk, person, Screen(quiet, as_json))
 
@@ -159,8 +159,8 @@ def people(folder: _Folder, *, quiet: Quiet = False, as_json: AsJson = False) ->
         [one.person, one.role, "set" if one.has_password else "none yet", one.invited[:16]]
         for one in found
     ]
-    talk.show(screen.sheet(("Person", "Role", "Password", "Invited until"), rows, left=4))
-    talk.give({"accounts": [vars(one) for one in found]})
+    talk.show(screen.table(("Person", "Role", "Password", "Invited until"), rows, left=4))
+    talk.emit({"accounts": [vars(one) for one in found]})
 
 
 def _invited(accounts: "Accounts", desk: "Desk", person: str, talk: Screen) -> None:
@@ -169,7 +169,7 @@ def _invited(accounts: "Accounts", desk: "Desk", person: str, talk: Screen) -> N
         Text(f"The invitation of {person}, for once and for a week; hand it over in private:"),
         Text(secret),
     )
-    talk.give({"person": person, "invitation": secret})
+    talk.emit({"person": person, "invitation": secret})
 
 
 def _password() -> str:
@@ -362,7 +362,7 @@ def check(
     for one in found:
         talk.show(Text(f"{'fine   ' if one.fine else 'MISSING'} {one.words}"))
     lacking = [one for one in found if not one.fine]
-    talk.give({"ok": not lacking, "findings": [vars(one) for one in found]})
+    talk.emit({"ok": not lacking, "findings": [vars(one) for one in found]})
     if lacking:
         raise InputError(f"{len(lacking)} of {len(found)} are missing: {lacking[0].words}")
 
@@ -386,4 +386,4 @@ def backup(
     talk.show(Text(f"A copy in {out}. Heads, to be kept elsewhere:"))
     for name, head in heads.items():
         talk.show(Text(name), Text(f"  {head}"))  # whole lines, to be copied
-    talk.give({"backup": str(out), "heads": heads})
+    talk.emit({"backup": str(out), "heads": heads})

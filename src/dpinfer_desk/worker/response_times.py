@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from dpinfer.asking.allowed import Question
-from dpinfer.errors import DpinferError, HopelessFitWarning, InputError, PrivacyError
+from dpinfer.errors import DpinferError, InputError, LowBudgetWarning, PrivacyError
 from dpinfer.estimators.models import LinearModel
 from dpinfer.schema.columns import Column, Number, Outcome, levels_of
 from dpinfer.schema.formula import parse
@@ -82,7 +82,7 @@ def longest(table: Table, question: Question) -> float:
             place = _written(frame, Path(scratch), Path(table.place))
             start = time.monotonic()
             with (
-                warnings.catch_warnings(action="ignore", category=HopelessFitWarning),
+                warnings.catch_warnings(action="ignore", category=LowBudgetWarning),
                 suppress(PrivacyError),  # its time counts all the same
             ):
                 design, source = model.read(str(place))
