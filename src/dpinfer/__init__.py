@@ -128,12 +128,12 @@ def _instead(name: str) -> str:
     """What to use in the place of a model that is asked for by another name."""
     if name.startswith("_"):
         return ""
-    from dpinfer.estimators.aliases import IN_PYTHON, answer  # noqa: PLC0415
+    from dpinfer.estimators.aliases import IN_PYTHON, model_advice  # noqa: PLC0415
 
-    found = answer(name)
-    if found is None:
+    advice = model_advice(name)
+    if advice is None:
         return ""
-    return f": {found.sentence(IN_PYTHON)}"
+    return f": {advice.sentence(IN_PYTHON)}"
 
 
 def __dir__() -> list[str]:

@@ -41,8 +41,8 @@ class Finding:
 
     name: str
     tried: str
-    found: bool
-    words: str
+    is_fault: bool
+    message: str
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -55,7 +55,7 @@ class Report:
     @property
     def clean(self) -> bool:
         """Whether nothing was found."""
-        return not any(finding.found for finding in self.findings)
+        return not any(finding.is_fault for finding in self.findings)
 
 
 def run(seconds: float = 20.0, progress: Callable[[str], None] | None = None) -> Report:
@@ -97,12 +97,12 @@ class Alarms:
 
     true: float
     false: float
-    allowed: float
+    bound: float
 
     @property
     def excess(self) -> float:
         """True alarms beyond what is allowed."""
-        return self.true - self.allowed
+        return self.true - self.bound
 
     @property
     def refuted(self) -> bool:
@@ -134,10 +134,10 @@ def _limits(on: Array, off: Array, level: float, budget: Budget, sure: float) ->
         low = float(beta.ppf(sure, hits, len(on) - hits + 1))
     if false < len(off):
         high = float(beta.ppf(1 - sure, false + 1, len(off) - false))
-    return Alarms(low, high, allowed(budget, high))
+    return Alarms(low, high, max_true_rate(budget, high))
 
 
-def allowed(budget: Budget, false: float) -> float:
+def max_true_rate(budget: Budget, false: float) -> float:
     """The largest rate of true alarms that a budget allows at a rate of false ones."""
     pairs: list[tuple[float, float]]
     if isinstance(budget, PureDP):
@@ -162,23 +162,23 @@ def _delta(rho: float, epsilon: float) -> float:
 class _Single:
     """A recipe of one noisy sum, whose result is what the gate lets out."""
 
-    booked: NoisySum
-    what: BoundedSum
+    planned: NoisySum
+    query: BoundedSum
     budget: Budget
     design: Design
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
 
     def releases(self, n: int) -> tuple[NoisySum, ...]:  # noqa: ARG002
-        return (self.booked,)
+        return (self.planned,)
 
     def run(self, gate: Any, source: Rows) -> Any:
-        return gate.release(self.booked, source, self.what)
+        return gate.release(self.planned, source, self.query)
 
 
-def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
+def released(share: PureDP | ZCDP, query: BoundedSum, source: Rows) -> Any:
     """One noisy sum, through the gate, and the law of its noise."""
-    booked = NoisySum("audit", share, what.bound)
-    recipe: Any = _Single(booked, what, share, Design.of_rows(source.dim))
+    planned = NoisySum("audit", share, query.bound)
+    recipe: Any = _Single(planned, query, share, Design.of_rows(source.dim))
     return fit(recipe, source)
 
 
@@ -186,18 +186,18 @@ def _zeros(m: int) -> BoundedSum:
     return BoundedSum(lambda block: np.zeros((*block.stack, m)), 1.0)
 
 
-_NOBODY = Rows.of(np.zeros((1, 1)), [1.0])
+_ONE_EMPTY_RECORD = Rows.of(np.zeros((1, 1)), [1.0])
 
 
 def _on_grid(_: float) -> Finding:
     tried = "Is every released number a whole multiple of its public step?"
-    what = moment_and_score(Neighbours.REPLACE)
+    query = moment_and_score(Neighbours.REPLACE)
     source = _pair()[0]
     off = 0
     size = 0
     for share in (ZCDP(0.02), PureDP(0.2)):
-        values = released(share, what, source).value
-        steps = values / grid(what.bound, values.size)
+        values = released(share, query, source).value
+        steps = values / grid(query.bound, values.size)
         off += int((steps != np.rint(steps)).sum())
         size += values.size
     words = f"{off} of {size} numbers are not" if off else f"all {size} numbers are"
@@ -209,7 +209,7 @@ def _fresh(_: float) -> Finding:
     m = 2000
     equal = 0
     for share in (ZCDP(0.1), PureDP(1.0)):
-        first, second = (released(share, _zeros(m), _NOBODY).value for _ in range(2))
+        first, second = (released(share, _zeros(m), _ONE_EMPTY_RECORD).value for _ in range(2))
         equal += int((first == second).sum())
     found = equal > m // 100
     verdict = "far too many" if found else "as chance has it"
@@ -236,7 +236,7 @@ def _chi_square(seconds: float, m: int, kind: type[ZCDP] | type[PureDP]) -> tupl
     counts = np.zeros(2 * edge + 1)
     end = time.monotonic() + seconds
     while time.monotonic() < end or counts.sum() < 2000:
-        draws = released(share, _zeros(m), _NOBODY).value
+        draws = released(share, _zeros(m), _ONE_EMPTY_RECORD).value
         places = np.clip(np.rint(draws / step), -edge, edge).astype(int) + edge
         counts += np.bincount(places, minlength=len(counts))
     ends = np.asarray((np.arange(-edge, edge) + 0.5) * step, dtype=np.float64)
@@ -301,9 +301,9 @@ def _pair() -> tuple[Rows, Rows]:
 def _bits(seconds: float) -> Finding:
     tried = "Do the last bits of a noisy sum tell which of two neighbours it came from?"
     pair = _pair()
-    what = moment_and_score(Neighbours.REPLACE)
+    query = moment_and_score(Neighbours.REPLACE)
     rng = np.random.default_rng()
-    exact = [source.total(what.of_block) for source in pair]
+    exact = [source.total(query.of_block) for source in pair]
     hits = 0
     float_hits = 0  # of the same attack on float noise, which it must break
     runs = 0
@@ -311,7 +311,7 @@ def _bits(seconds: float) -> Finding:
     while runs < 100 or (runs < 10_000 and time.monotonic() < end):
         truth = runs % 2
         runs += 1
-        out = released(ZCDP(0.02), what, pair[truth])
+        out = released(ZCDP(0.02), query, pair[truth])
         scale = out.noise.scale
         z = ndtri((rng.integers(0, 2**52, exact[0].size) + 0.5) / _CELLS)
         hits += _guess(out.value, exact, scale) == truth
@@ -354,8 +354,8 @@ def _black_box(seconds: float) -> Finding:
         off.append(estimate(-1.0))
     seen = alarms(np.array(on), np.array(off), budget, level=0.0, sure=1e-4)
     words = f"at most {seen.false:.0%} false and at least {seen.true:.0%} true alarms in {len(on)} runs each; "
-    words += f"{seen.allowed:.0%} are allowed"
-    numbers = {"true": seen.true, "false": seen.false, "allowed": seen.allowed, "runs": len(on)}
+    words += f"{seen.bound:.0%} are allowed"
+    numbers = {"true": seen.true, "false": seen.false, "allowed": seen.bound, "runs": len(on)}
     return Finding("black box", tried, seen.refuted, words, numbers)
 
 

@@ -87,15 +87,15 @@ def installed(*packages: str) -> bool:
         return False
 
 
-def require(what: str, extra: str, *packages: str) -> None:
+def require(feature: str, extra: str, *packages: str) -> None:
     """Raise the error of `missing` where one of these packages is not installed."""
     if not installed(*packages):
-        raise missing(what, extra, *packages)
+        raise missing(feature, extra, *packages)
 
 
-def missing(what: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:
+def missing(feature: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:
     """The error for packages that an extra of dpinfer brings; ``otherwise`` is a second remedy."""
     remedies = [f"pip install 'dpinfer[{extra}]'"]
     if otherwise:
         remedies.append(otherwise)
-    return MissingError(f"{what} needs {' and '.join(packages)}: {', or '.join(remedies)}")
+    return MissingError(f"{feature} needs {' and '.join(packages)}: {', or '.join(remedies)}")

@@ -494,7 +494,7 @@ BAD = {
     "plan": (lambda: model(plan=dp.GeometryPlan(dp.ZCDP(1.0))), dp.BudgetError, "LinearPlan"),
     "both": (lambda: model(dp.ZCDP(1.0), plan=dp.LinearPlan(dp.ZCDP(1.0))), dp.BudgetError, "leave out budget="),
     "two neighbours": (
-        lambda: model(plan=dp.LinearPlan(dp.ZCDP(1.0)), neighbours="add-remove"), dp.InputError, "its neighbours"
+        lambda: model(plan=dp.LinearPlan(dp.ZCDP(1.0)), neighbours="add-remove"), dp.InputError, "its adjacency"
     ),
     "target": (lambda: model(target="median"), dp.InputError, "'penalised' or 'unpenalised'.*'ordinary' or 'robust'"),
     "tail": (lambda: model(tail="long"), dp.InputError, "'balanced', 'cautious', 'all'"),

@@ -18,7 +18,7 @@ from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.simulate import Forecast, synthetic
-from dpinfer.simulate.synthetic import OfGuesses, Repeated, most_records
+from dpinfer.simulate.synthetic import OfGuesses, Repeated, max_records
 
 # The package has a function of the same name.
 forecast_module = sys.modules[Forecast.__module__]
@@ -151,7 +151,7 @@ def test_many_records_take_no_more_than_some(monkeypatch):
     whole = dp.simulate.forecast(
         FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9
     )
-    assert most_records(5) == 50_000
+    assert max_records(5) == 50_000
     monkeypatch.setattr(synthetic, "_RECORDS", 2000)
     few = dp.simulate.forecast(
         FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9

@@ -58,7 +58,7 @@ def study(budget=None, **options):
 
 def test_the_estimators_own_path_is_studied():
     found = study(replicates=96)
-    assert "logistic regression, target asked" in found.setting
+    assert "logistic regression, target ordinary" in found.setting
     kept = np.array([True, True, True, False])  # four records have the level z
     assert np.all(found.reported[kept] > 0.9)
     assert found.reported[3] < 0.5

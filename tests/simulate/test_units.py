@@ -49,7 +49,7 @@ def units_of(block):
 
 def test_a_replicate_has_whole_units():
     people = population()
-    known = set(units_of(people.whole.block))
+    known = set(units_of(people.records.block))
     blocks = [people.sample(3, replicate).block for replicate in range(200)]
     for block in blocks[:3]:
         found = units_of(block)

@@ -13,7 +13,7 @@ from typing import Any
 
 from dpinfer.asking.rules import Rule, one_of
 from dpinfer.errors import InputError
-from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, answer
+from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, model_advice
 from dpinfer.fit.choose import TARGETS
 from dpinfer.fit.stepped import TARGET_ALIASES
 from dpinfer.schema.columns import did_you_mean
@@ -212,7 +212,7 @@ def check(place: str, value: Any, rule: Rule) -> None:
     if rule.holds(value):
         return
     if rule is RULES["model"]["loss"] and isinstance(value, str):
-        instead = answer(value)
+        instead = model_advice(value)
         if instead is not None:
             names = IN_OPTIONS if place.startswith("--") else IN_SPECS
             raise InputError(f"{place} has no {short(value)}: {instead.sentence(names)}")

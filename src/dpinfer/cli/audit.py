@@ -28,18 +28,26 @@ def audit(
     report = audits.run(seconds, lambda name: console.note(f"trying: {name}"))
     for finding in report.findings:
         verdict = Text("nothing found", style="green")
-        if finding.found:
+        if finding.is_fault:
             verdict = Text("FOUND", style="bold red")
         console.show(
             title(finding.name),
-            facts({"Tried": finding.tried, "Result": finding.words, "Verdict": verdict}),
+            facts({"Tried": finding.tried, "Result": finding.message, "Verdict": verdict}),
         )
     end = "Nothing was found."
     if not report.clean:
         end = "A fault was found: publish nothing, and see SECURITY.md."
     console.show("", Text(end, style="bold"))
-    console.emit(
-        {"clean": report.clean, "findings": [vars(finding) for finding in report.findings]}
-    )
+    findings = [
+        {
+            "name": finding.name,
+            "tried": finding.tried,
+            "found": finding.is_fault,
+            "words": finding.message,
+            "numbers": finding.numbers,
+        }
+        for finding in report.findings
+    ]
+    console.emit({"clean": report.clean, "findings": findings})
     if not report.clean:
         raise typer.Exit(1)

@@ -111,8 +111,10 @@ _HUBER = (
 
 @dataclass(frozen=True)
 class LinearPlan(StepPlan):
-    """Of least squares: a budget, the target, its tail, the notion of neighbours, and the shares of
-    the stages.
+    """Of least squares: a budget, the target, its tail, the adjacency, and the shares of the
+    stages.
+
+    ``adjacency`` is "replace" or "add-remove"; ``neighbours`` is another name of it.
 
     ``target`` is "ordinary" (ordinary least squares) or "robust" (a Huber estimand, with a first step
     of its own).  ``tail`` says how much of the outcome's tail is kept: "balanced" weighs noise

@@ -77,8 +77,10 @@ _INFLUENCE = (1.2, 3.0)  # the largest influence over a typical one, at least an
 
 @dataclass(frozen=True)
 class GeometryPlan(StepPlan):
-    """Of logistic regression: a budget, the target, the notion of neighbours, and the shares of the
+    """Of logistic regression: a budget, the target, the adjacency, and the shares of the
     stages.
+
+    ``adjacency`` is "replace" or "add-remove"; ``neighbours`` is another name of it.
 
     The only target is "ordinary".  ``draws`` are those of the law of the error, for bands; they cost
     nothing.

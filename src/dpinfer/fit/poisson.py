@@ -109,8 +109,10 @@ class Counts(NoLoss):
 
 @dataclass(frozen=True)
 class PoissonPlan(StepPlan):
-    """Of counts, rates and costs: a budget, the target, the notion of neighbours, and the shares of
-    the stages.
+    """Of counts, rates and costs: a budget, the target, the adjacency, and the shares of the
+    stages.
+
+    ``adjacency`` is "replace" or "add-remove"; ``neighbours`` is another name of it.
 
     ``target`` is "ordinary", ordinary Poisson regression with robust errors.  ``draws`` are those of
     the law of the error, for bands; they cost nothing.

@@ -75,7 +75,7 @@ class PenalisedEstimand:
     @cached_property
     def target(self) -> Array:
         """The minimum on the population, in original units."""
-        return self.recipe.estimand(self.population.whole)
+        return self.recipe.estimand(self.population.records)
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -111,7 +111,7 @@ class OrdinaryEstimand:
     @cached_property
     def target(self) -> Array:
         """The ordinary coefficients, the intercept where every column is 0."""
-        return self.recipe.estimand(self.population.whole)
+        return self.recipe.estimand(self.population.records)
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -136,20 +136,20 @@ class SteppedEstimand:
     population: Population
 
     @cached_property
-    def people(self) -> Block:
+    def observations(self) -> Block:
         """The population with its rows as (1, x~)."""
-        whole = replace(self.population.whole.block, rows=self.population.rows)
-        return people_of(self.recipe.design, whole)
+        block = replace(self.population.records.block, rows=self.population.rows)
+        return people_of(self.recipe.design, block)
 
     @cached_property
     def asked(self) -> NoiselessFit:
         """The ordinary regression of all columns (1, x~)."""
-        return self.recipe.ordinary(self.people)
+        return self.recipe.ordinary(self.observations)
 
     @property
     def target(self) -> Array:
         """The ordinary coefficients, the intercept at the means; NaN where the releases decide."""
-        return self.recipe.estimand(self.population.whole)
+        return self.recipe.estimand(self.population.records)
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -164,7 +164,7 @@ class SteppedEstimand:
         """
         design = self.recipe.design
         assert result.geometry is not None
-        stated = stated_estimand(result, design, self.people, self.asked).coef
+        stated = stated_estimand(result, design, self.observations, self.asked).coef
         if self.recipe.released_estimand:
             return stated, stated
         return self.asked.in_units(design, result.geometry.centre).coef, stated
@@ -191,7 +191,7 @@ class StatedEstimand:
 
 
 def stated_estimand(
-    result: FitResult, design: Design, people: Block, asked: NoiselessFit | None = None
+    result: FitResult, design: Design, observations: Block, asked: NoiselessFit | None = None
 ) -> StatedEstimand:
     """What a fit estimates, for a population of rows (1, x~), labels or scaled outcomes, shares and
     units.
@@ -203,18 +203,18 @@ def stated_estimand(
     assert geometry is not None
     recipe = stepped_of(result)
     if asked is None:
-        asked = recipe.ordinary(people)
-    columns = _columns(design, people.rows)
-    weights = geometry.row_weights(columns, _offset(design, people))
-    rows = _rows(design, people.rows, geometry.inside(columns))
-    bounded = replace(people, rows=rows, weights=weights * people.shares)
+        asked = recipe.ordinary(observations)
+    columns = _columns(design, observations.rows)
+    weights = geometry.row_weights(columns, _offset(design, observations))
+    rows = _rows(design, observations.rows, geometry.inside(columns))
+    bounded = replace(observations, rows=rows, weights=weights * observations.shares)
     fitted, clipped = recipe.as_seen(result, design, bounded, columns, asked)
     coef = fitted.in_units(design, geometry.centre).coef
     return StatedEstimand(coef, float((weights < 1 - _FULLY).mean()), clipped)
 
 
 def alternative_estimands(
-    result: FitResult, design: Design, people: Block, asked: NoiselessFit
+    result: FitResult, design: Design, observations: Block, asked: NoiselessFit
 ) -> Array:
     """What the lines are about that stand for open coefficients, in their order, on a population.
 
@@ -238,28 +238,28 @@ def alternative_estimands(
             continue
         clipped = frozenset({column, *geometry.clipped})
         if clipped not in narrow:
-            narrow[clipped] = _clipped_regression(result, design, people, clipped)
+            narrow[clipped] = _clipped_regression(result, design, observations, clipped)
         values.append(narrow[clipped][place[column]])
     return np.array(values)
 
 
 def _clipped_regression(
-    result: FitResult, design: Design, people: Block, names: frozenset[str]
+    result: FitResult, design: Design, observations: Block, names: frozenset[str]
 ) -> Array:
     """Coefficients of the ordinary regression with these numbers clipped to their released range."""
     geometry = result.geometry
     assert geometry is not None
     narrowed = replace(geometry, clipped=tuple(names))
-    rows = _rows(design, people.rows, narrowed.inside(_columns(design, people.rows)))
-    fitted = stepped_of(result).ordinary(replace(people, rows=rows))
+    rows = _rows(design, observations.rows, narrowed.inside(_columns(design, observations.rows)))
+    fitted = stepped_of(result).ordinary(replace(observations, rows=rows))
     return fitted.in_units(design, geometry.centre).coef
 
 
-def _offset(design: Design, people: Block) -> Array | float:
+def _offset(design: Design, observations: Block) -> Array | float:
     """What is added to the predictor of each row, in original units."""
-    if not isinstance(people, People) or design.offset is None:
+    if not isinstance(observations, People) or design.offset is None:
         return 0.0
-    return people.offset + design.offset
+    return observations.offset + design.offset
 
 
 def _columns(design: Design, rows: Array) -> Array:

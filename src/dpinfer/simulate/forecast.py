@@ -48,7 +48,7 @@ from dpinfer.tables.table import read
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST = (0.1, 0.9)  # quantiles of the simulated fits between which a range is
+_RANGE_QUANTILES = (0.1, 0.9)  # quantiles of the simulated fits between which a range is
 _HALF = 0.5  # of the fits: a line that fewer of them print is likely to be open
 _BUDGETS = FileNames({"PureDP": PureDP, "ZCDP": ZCDP, "ApproxDP": ApproxDP, "NoPrivacy": NoPrivacy})
 _SMALLEST = 1e-3  # ε or ρ that is searched
@@ -303,7 +303,7 @@ def forecast(  # noqa: PLR0913  (the public face)
         return ahead.forecast(question.budgets(budgets))
     start = (budgets or [ApproxDP(1.0, 1e-6)])[0]
     wanted = Wanted(half_width, coefficient, question.design.names)
-    return Search(wanted, start, lambda budget: ahead.forecast([budget])).least()
+    return Search(wanted, start, lambda budget: ahead.forecast([budget])).smallest_budget()
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,7 +428,7 @@ class _Ahead:
             # A coefficient that is never reported has no median.
             printed = np.where(reported, simulated, np.nan)
             median = np.nanmedian(printed, axis=0)
-            ends = np.nanquantile(printed, _MOST, axis=0)
+            ends = np.nanquantile(printed, _RANGE_QUANTILES, axis=0)
         typical = self.source.typical(self.n)
         standing = repeated(typical, self.n)
         plain = [recipe.nonprivate(typical, standing, run.level) for recipe in recipes]
@@ -493,9 +493,9 @@ class Search:
     wanted: Wanted
     start: Budget
     forecast: Callable[[Budget], Forecast]
-    seen: dict[float, Forecast] = field(default_factory=dict)
+    forecasts: dict[float, Forecast] = field(default_factory=dict)
 
-    def least(self) -> Forecast:
+    def smallest_budget(self) -> Forecast:
         """The forecast of the budget found: it keeps within what is wanted, and one that is 5 %
         less does not.
         """
@@ -506,14 +506,14 @@ class Search:
         while self._within(other) == holds:
             guess = other
             if holds and guess < _SMALLEST:
-                return self.seen[guess]
+                return self.forecasts[guess]
             if not holds and guess > _LARGEST:
                 raise self._none(guess)
             step = step**2
             other = guess / step if holds else guess * step
         enough = guess if holds else other
         too_small = other if holds else guess
-        return self.seen[boundary(self._within, enough, too_small, _CLOSE, by_ratio=True)[0]]
+        return self.forecasts[boundary(self._within, enough, too_small, _CLOSE, by_ratio=True)[0]]
 
     def _guess(self) -> float:
         """By the law that squared half-widths are those without noise plus a part that falls with
@@ -529,16 +529,16 @@ class Search:
                 amount *= _FAR
                 width, plain = self._at(amount)
             if plain >= self.wanted.half_width:
-                raise self._impossible(plain, self.seen[amount].records)
+                raise self._impossible(plain, self.forecasts[amount].records)
             noise = max(width**2 - plain**2, (_VISIBLE * plain) ** 2)
             amount *= (noise / (self.wanted.half_width**2 - plain**2)) ** (1 / power)
             amount = min(max(amount, _SMALLEST), _LARGEST)
         return amount
 
     def _at(self, amount: float) -> tuple[float, float]:
-        if amount not in self.seen:
-            self.seen[amount] = self.forecast(self._budget(amount))
-        return self.wanted.of(self.seen[amount])
+        if amount not in self.forecasts:
+            self.forecasts[amount] = self.forecast(self._budget(amount))
+        return self.wanted.of(self.forecasts[amount])
 
     def _within(self, amount: float) -> bool:
         return self._at(amount)[0] <= self.wanted.half_width

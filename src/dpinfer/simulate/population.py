@@ -82,7 +82,7 @@ class Population:
         return self.starts is None and isinstance(self.shares, float)
 
     @property
-    def whole(self) -> Rows:
+    def records(self) -> Rows:
         """All records, each counting its share."""
         return Rows(Block(self.rows, self.labels, self.shares, self.shares, self.starts))
 

@@ -15,7 +15,7 @@ from dpinfer.schema.guesses import Shares, Typical, default_guess
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.synthetic import values_at
 
-_MOST = 1_000_000
+_MAX_RECORDS = 1_000_000
 
 
 def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
@@ -23,8 +23,8 @@ def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
 
     Guarantee [practice_is_made_up]: the table depends on the schema, the number and the seed alone.
     """
-    if not 1 <= records <= _MOST:
-        raise InputError(f"a practice table has 1 to {_MOST:,} rows, not {records}")
+    if not 1 <= records <= _MAX_RECORDS:
+        raise InputError(f"a practice table has 1 to {_MAX_RECORDS:,} rows, not {records}")
     rng = np.random.default_rng(seed)
     unit = schema.unit
     columns: dict[str, object] = {}

@@ -1,6 +1,6 @@
 """Records like those of a fit to come: of public guesses, or of a public table.
 
-More records than `most_records` says are not made: that many stand for all, each counted as often
+More records than `max_records` says are not made: that many stand for all, each counted as often
 as it takes.  Every sum over records is then exactly that of a data set in which each of them is
 there that often.
 """
@@ -63,10 +63,10 @@ _COUNTS = (
     f"variance μ + {OVERDISPERSION:g} μ²"
 )
 _EXPOSURES = "exposures as often small as large, up to their bound"
-_LEAST_DISPERSION = 1e-3  # of a count beside Poisson's: with less it is Poisson's
+_MIN_DISPERSION = 1e-3  # of a count beside Poisson's: with less it is Poisson's
 
 
-def most_records(dim: int) -> int:
+def max_records(dim: int) -> int:
     """Records that are made at most, of rows of this length."""
     return max(_RECORDS_PER_COLUMN * dim, min(_RECORDS, _NUMBERS // dim))
 
@@ -150,7 +150,7 @@ class OfTable:
 
     @property
     def _bound(self) -> int:
-        return most_records(self.population.rows.shape[1])
+        return max_records(self.population.rows.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +257,7 @@ class OfGuesses:
 
     @property
     def _bound(self) -> int:
-        return max(1, most_records(len(self.design.names)) // _rows_per_unit(self.design))
+        return max(1, max_records(len(self.design.names)) // _rows_per_unit(self.design))
 
     def _rows(self, m: int, rng: np.random.Generator, *, even: bool) -> Rows:
         """``m`` records or units, by even or by random quantiles of each column."""
@@ -339,10 +339,10 @@ class OfGuesses:
         plain = outcome.values(*_readers(drawn))
         times = np.exp(moved - moved.max(initial=0.0) + np.nan_to_num(offset, nan=-np.inf))
         times = times / max(times.mean(), np.finfo(float).tiny)
-        whole = all(
+        integer = all(
             isinstance(column, Number) and column.kind == "integer" for column in outcome.columns
         )
-        return _Rates(outcome, float(plain.mean()), float(plain.var()), times, whole)
+        return _Rates(outcome, float(plain.mean()), float(plain.var()), times, integer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,23 +355,23 @@ class _Rates:
     mean: float
     variance: float
     times: Array
-    whole: bool
+    integer: bool
 
     @property
     def dispersion(self) -> float:
         """The variance of the rate of a record over its square: what `times` and, of whole numbers,
         a Poisson law leave unexplained.
         """
-        own = self.variance - self.mean * self.whole
+        own = self.variance - self.mean * self.integer
         explained = float((self.times**2).mean())
-        return max((own / self.mean**2 + 1) / explained - 1, _LEAST_DISPERSION)
+        return max((own / self.mean**2 + 1) / explained - 1, _MIN_DISPERSION)
 
     def counts(self, quantiles: Array, rng: np.random.Generator) -> Array:
         """One per record, with the rates at these quantiles of their law."""
         shape = 1 / self.dispersion
         rates = self.mean * self.times * gammaincinv(shape, quantiles) / shape
         values = rates
-        if self.whole:
+        if self.integer:
             values = rng.poisson(np.minimum(rates, self.outcome.high)).astype(float)
         return np.asarray(np.clip(values, self.outcome.low, self.outcome.high))
 

@@ -28,7 +28,8 @@ from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS
 from dpinfer.schema.design import COUNT
 from dpinfer.views import page, table_page
-from dpinfer.views.forest import NARROW, NUMBERS, WIDE, drawing, not_drawn
+from dpinfer.views.forest import AXIS_TITLES, result_notes
+from dpinfer.views.forest_page import RESULT_NARROW, RESULT_WIDE, result_picture
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import forest
 from dpinfer.views.promise import privacy_section
@@ -224,12 +225,14 @@ def html(
         "level": f"{100 * level:.4g}%",
         "facts": _facts(result),
         "heads": coefficient_table.titles(level),
-        "numbers": NUMBERS[result.model.counts],
+        "numbers": AXIS_TITLES[result.model.counts],
         "rows": _rows(result, level),
         "careful": result.warnings(),
         "notes": _notes(result, level),
-        "not_drawn": not_drawn(result),
-        "drawings": [drawing(result, level, layout) for layout in (WIDE, NARROW)],
+        "not_drawn": result_notes(result),
+        "drawings": [
+            result_picture(result, level, layout) for layout in (RESULT_WIDE, RESULT_NARROW)
+        ],
         "sections": list(sections(result, heading, level)),
     }
     return page.rendered("page.html.j2", parts)
@@ -289,9 +292,9 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
     level = _level_of(result, level)
     if isinstance(result, Description):
         return table_page.csv(result)
-    beside = _beside(result)
+    details = _row_details(result)
     rows = [
-        row | beside[row["instead_of"] or row["name"]]
+        row | details[row["instead_of"] or row["name"]]
         for row in coefficient_table.rows(result, level)
     ]
     for row in rows:
@@ -316,8 +319,8 @@ def _ratio_of(row: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
     return ratio
 
 
-def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
-    """What stands beside each row of the table in a CSV file, by the names of the rows."""
+def _row_details(result: FitResult) -> dict[str, dict[str, Any]]:
+    """Return the further cells of each row of a CSV file, by the names of the rows."""
     public = {}
     places: list[Any] = [""] * len(result.names)
     if result.question is not None:
@@ -325,10 +328,10 @@ def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
     if result.geometry is not None:
         places = ["", *result.geometry.centre.tolist()]
     shared = _of_all_rows(result)
-    beside = {}
+    details = {}
     for name, value, place in zip(result.names, result.estimate.tolist(), places, strict=True):
         reference, facts = public.get(name, ("", ""))
-        beside[name] = {
+        details[name] = {
             "in_predictions": value,
             "centre": place,
             "reference": reference,
@@ -337,14 +340,14 @@ def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
         }
     ordinary = result.ordinary_intercept()
     if ordinary is not None:
-        beside[ordinary["name"]] = {
+        details[ordinary["name"]] = {
             "in_predictions": ordinary["in_predictions"],
             "centre": "",
             "reference": "",
             "public": "",
             **shared,
         }
-    return beside
+    return details
 
 
 def _of_all_rows(result: FitResult) -> dict[str, Any]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dpinfer.result.comparison import Comparison
-from dpinfer.views import forests, page
+from dpinfer.views import page
+from dpinfer.views.forest import MODEL_STYLES, model_notes
+from dpinfer.views.forest_page import MODELS_NARROW, MODELS_WIDE, model_picture
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import compare
 
@@ -25,7 +27,7 @@ def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
     warning = None
     if not comparison.private:
         warning = NOT_PRIVATE
-    drawings = [forests.drawing(comparison, sheet) for sheet in (forests.WIDE, forests.NARROW)]
+    drawings = [model_picture(comparison, layout) for layout in (MODELS_WIDE, MODELS_NARROW)]
     parts = {
         "title": title or _TITLE,
         "warning": warning,
@@ -36,9 +38,9 @@ def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
         "rows": comparison.rows(),
         "careful": comparison.warnings(),
         "notes": [*comparison.reasons(), MAY_NOT],
-        "key": list(zip(comparison.names, forests.MARKS, strict=False)),
+        "key": list(zip(comparison.names, MODEL_STYLES, strict=False)),
         "drawings": drawings,
-        "under": forests.notes(comparison, len(drawings[0].panels)),
+        "under": model_notes(comparison, len(drawings[0].panels)),
         "sections": list(_sections(comparison)),
     }
     return page.rendered("comparison.html.j2", parts)

@@ -30,7 +30,7 @@ _STEPS = {
     "counts and moments": "counts of levels, sums of numbers and of their squares",
     "quartiles": "histograms around the quartiles",
 }
-_WHOLE = 100.0  # of a small picture: its width
+_PICTURE_WIDTH = 100.0
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ def _block(block: table_one.ColumnBlock) -> dict[str, Any]:
         pictures = [_picture(block, place, one) for place, one in enumerate(line.figures)]
         cells = list(zip(line.cells, pictures, strict=True))
         lines.append({"label": line.label, "cells": cells})
-    return {"title": block.title, "public": _beside(block.column), "lines": lines}
+    return {"title": block.title, "public": _declared_range(block.column), "lines": lines}
 
 
-def _beside(column: Column) -> str:
-    """What stands beside the name of a column: the range of a number; levels have lines."""
+def _declared_range(column: Column) -> str:
+    """Return the declared range of a number; the levels of a column have rows of their own."""
     if column.levels or not isinstance(column, Number | Outcome):
         return ""
     if isinstance(column, Number) and column.kind == "boolean":
@@ -126,7 +126,7 @@ def _box(column: Column, figures: Mapping[str, Figure | None]) -> Picture | None
 
 def _percent(value: float, low: float, high: float) -> float:
     """Where a value is between two ends, of a hundred; beyond them it is at the end."""
-    return round(min(max((value - low) / (high - low), 0.0), 1.0) * _WHOLE, 2)
+    return round(min(max((value - low) / (high - low), 0.0), 1.0) * _PICTURE_WIDTH, 2)
 
 
 def sections(described: Description, title: str) -> Iterator[Section]:
