@@ -59,7 +59,9 @@ class Report:
 
 
 def run(seconds: float = 20.0, progress: Callable[[str], None] | None = None) -> Report:
-    """Every check, in about this many seconds; ``progress`` is told what is tried next."""
+    """Run every check, in about this many seconds; ``progress`` is called with the name of the
+    next.
+    """
     findings = []
     for name, check in CHECKS.items():
         if progress is not None:
@@ -69,8 +71,8 @@ def run(seconds: float = 20.0, progress: Callable[[str], None] | None = None) ->
 
 
 def grid_evidence(noise: Array, scale: float, error: Array) -> float:
-    """Log-likelihood that noise is scale · ndtri((k + 1/2)/2⁵²), known up to ``error``, less that
-    of real noise.
+    """Return the log-likelihood that noise is scale · ndtri((k + 1/2)/2⁵²), known up to ``error``,
+    less that of real noise.
     """
     z = np.abs(noise / scale)
     place = ndtr(-z) * _CELLS - 0.5  # from the nearer tail, where a probability keeps its digits
@@ -83,7 +85,7 @@ def grid_evidence(noise: Array, scale: float, error: Array) -> float:
 
 
 def representable(values: Array, exact: Array) -> npt.NDArray[np.bool_]:
-    """Whether some double added to ``exact`` gives each value, in double precision."""
+    """Return whether some double added to ``exact`` gives each value, in double precision."""
     noise = values - exact
     candidates = (noise, np.nextafter(noise, np.inf), np.nextafter(noise, -np.inf))
     return np.asarray(np.any([exact + b == values for b in candidates], axis=0))
@@ -113,8 +115,8 @@ class Alarms:
 def alarms(
     on: Array, off: Array, budget: Budget, *, level: float | None = None, sure: float = 0.005
 ) -> Alarms:
-    """Limits of the rates at which a statistic is above a threshold, each wrong with a chance of
-    ``sure``.
+    """Return limits of the rates at which a statistic is above a threshold, each wrong with a
+    chance of ``sure``.
 
     Without a threshold one is found on every other number, and the limits are those of the rest.
     """
@@ -126,7 +128,9 @@ def alarms(
 
 
 def _limits(on: Array, off: Array, level: float, budget: Budget, sure: float) -> Alarms:
-    """Clopper-Pearson: a lower limit of the true rate and an upper one of the false rate."""
+    """Return the limits of Clopper and Pearson (1934): a lower one of the true rate and an upper
+    one of the false rate.
+    """
     hits = int((on > level).sum())
     false = int((off > level).sum())
     low, high = 0.0, 1.0
@@ -138,7 +142,7 @@ def _limits(on: Array, off: Array, level: float, budget: Budget, sure: float) ->
 
 
 def max_true_rate(budget: Budget, false: float) -> float:
-    """The largest rate of true alarms that a budget allows at a rate of false ones."""
+    """Return the largest rate of true alarms that a budget allows at a rate of false ones."""
     pairs: list[tuple[float, float]]
     if isinstance(budget, PureDP):
         pairs = [(budget.epsilon, 0.0)]
@@ -152,7 +156,7 @@ def max_true_rate(budget: Budget, false: float) -> float:
 
 
 def _delta(rho: float, epsilon: float) -> float:
-    """δ(ε) of ρ-zCDP (Canonne, Kamath and Steinke, 2020)."""
+    """Return δ(ε) of ρ-zCDP (Canonne, Kamath and Steinke, 2020)."""
     a = np.geomspace(1e-3, 1e4, 400)  # α - 1
     logs = a * ((a + 1) * rho - epsilon) - np.log(a) + (a + 1) * np.log1p(-1 / (a + 1))
     return float(np.exp(min(0.0, logs.min())))
@@ -176,7 +180,7 @@ class _Single:
 
 
 def released(share: PureDP | ZCDP, query: BoundedSum, source: Rows) -> Any:
-    """One noisy sum, through the gate, and the law of its noise."""
+    """Release one noisy sum through the gate, with the law of its noise."""
     planned = NoisySum("audit", share, query.bound)
     recipe: Any = _Single(planned, query, share, Design.of_rows(source.dim))
     return fit(recipe, source)
@@ -227,7 +231,7 @@ def _law(seconds: float) -> Finding:
 
 
 def _chi_square(seconds: float, m: int, kind: type[ZCDP] | type[PureDP]) -> tuple[float, int]:
-    """p-value and number of draws at a noise of about three steps of the grid."""
+    """Return the p-value and the number of draws at a noise of about three steps of the grid."""
     step = grid(1.0, m)
     edge = 9  # whole numbers beyond it are counted with it
     size = (1 + SLACK) / (3 * step)
@@ -272,7 +276,9 @@ def _floats(seconds: float) -> Finding:
 
 
 def _float_errors(p: Array) -> dict[str, float]:
-    """The largest error of ndtri at probabilities p, and of log at 2p, by interval arithmetic."""
+    """Return the largest error of ndtri at probabilities p, and of log at 2p, by interval
+    arithmetic.
+    """
     from flint import arb, ctx  # noqa: PLC0415  (python-flint is slow to load)
 
     with ctx.workprec(160):
@@ -289,7 +295,7 @@ def _float_errors(p: Array) -> dict[str, float]:
 
 
 def _pair() -> tuple[Rows, Rows]:
-    """Two neighbours: the last of 20 rows is turned round."""
+    """Return two neighbours: the last of 20 rows is reversed and negated."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.4, 0.4, (20, 6))
     y = np.tile([1.0, -1.0], 10)
@@ -327,7 +333,7 @@ def _bits(seconds: float) -> Finding:
 
 
 def _guess(value: Array, exact: list[Array], scale: float) -> int:
-    """Which sum the noise was added to, if it is of floats."""
+    """Guess which sum the noise was added to, if it is of floats."""
     errors = [0.3 * (np.spacing(np.abs(value)) + np.spacing(np.abs(value - e))) for e in exact]
     first, second = (
         grid_evidence(value - e, scale, error) for e, error in zip(exact, errors, strict=True)

@@ -80,7 +80,7 @@ def one_of_two(name: str, value: T | None, alias: str, other: T | None) -> T | N
 
 
 def installed(*packages: str) -> bool:
-    """Whether all these packages are here; none of them is loaded."""
+    """Return whether all these packages are here; none of them is loaded."""
     try:
         return all(find_spec(package) is not None for package in packages)
     except (ImportError, ValueError):
@@ -94,7 +94,9 @@ def require(feature: str, extra: str, *packages: str) -> None:
 
 
 def missing(feature: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:
-    """The error for packages that an extra of dpinfer brings; ``otherwise`` is a second remedy."""
+    """Return the error for packages that an extra of dpinfer brings; ``otherwise`` is a second
+    remedy.
+    """
     remedies = [f"pip install 'dpinfer[{extra}]'"]
     if otherwise:
         remedies.append(otherwise)

@@ -182,8 +182,8 @@ def verify(
 
 
 def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
-    """Whether a result is in the ledger with the releases that it names; it has no fault where it
-    is.
+    """Check whether a result is in the ledger with the releases that it names; it has no fault if
+    it is.
     """
     privacy = read_result(path).privacy
     entry = booked.get(privacy.release or "")
@@ -205,7 +205,7 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
 
 
 def open_ledger(path: Path) -> dp.Ledger:
-    """The ledger in a file that is there."""
+    """Open the ledger in a file that is there."""
     if not path.exists():
         raise InputError(
             f"there is no ledger {str(path)!r}: make one with `dpinfer budget init {path} --epsilon 1 --delta 1e-6`, "
@@ -215,7 +215,7 @@ def open_ledger(path: Path) -> dp.Ledger:
 
 
 def read_result(path: Path) -> dp.FitResult | dp.Description:
-    """A saved result or description."""
+    """Read a saved result or description."""
     try:
         document = path.read_text(encoding="utf-8")
         if is_description(document):
@@ -236,7 +236,9 @@ def read_result(path: Path) -> dp.FitResult | dp.Description:
 def after_booking(
     ledger: dp.Ledger | None, entry: Entry
 ) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
-    """The ledger now, what would be left and by which rule; for a program and in words."""
+    """Return the ledger now, the total that would be left and by which rule; for a program and for
+    people.
+    """
     if ledger is None:
         words = {"Ledger": "none: nothing would be booked (--ledger names one)"}
         return None, {"allowed": None}, words
@@ -262,7 +264,7 @@ def after_booking(
 
 
 def listed(entry: Entry) -> dict[str, Any]:
-    """What an entry books, for a program."""
+    """Return the releases of an entry, for a program."""
     events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
     return {
         "purpose": entry.purpose,

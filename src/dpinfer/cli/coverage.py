@@ -89,7 +89,7 @@ def coverage(
 
 
 def _model_and_table(given: spec.Spec) -> tuple[Any, Any]:
-    """What is studied: the model that `dpinfer fit` would fit, and its table."""
+    """Return the model that `dpinfer fit` would fit, and its table."""
     data = data_of(given)
     model = model_of(given, data, study=True)
     table = data.table

@@ -121,8 +121,8 @@ def demo(
 
 
 def _desk_steps(desk: str, table: str, schema: str, ledger: str) -> dict[str, list[str]]:
-    """From the files of the demo to a desk at which an analyst may ask; what is left of the total
-    pays for it.
+    """Return the commands from the files of the demo to a desk at which an analyst may ask; what is
+    left of the total pays for it.
     """
     files_of_table = ["--data", table, "--schema", schema, "--ledger", ledger]
     allowance = ["--table", "visits", "--epsilon", "1"]
@@ -139,7 +139,7 @@ def _desk_steps(desk: str, table: str, schema: str, ledger: str) -> dict[str, li
 
 
 def _typed(context: typer.Context, console: Screen, steps: dict[str, list[str]]) -> None:
-    """Commands, each shown and carried out as if a user had typed it."""
+    """Show commands and carry each out as if a user had typed it."""
     for words, arguments in steps.items():
         console.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
         context.find_root().command.main(arguments, prog_name="dpinfer", standalone_mode=False)

@@ -101,7 +101,7 @@ def _text(path: Path | None) -> str | None:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which columns are described, by which groups, and what each is given of the budget."""
+    """The columns that are described, their groups, and their shares of the budget."""
 
     by: str | None
     columns: list[str] | None
@@ -109,14 +109,14 @@ class Selection:
 
 
 def _listed(columns: str | None) -> list[str] | None:
-    """Names and expressions between commas; a comma inside brackets or quotes is theirs."""
+    """Split names and expressions at commas; a comma inside brackets or quotes is theirs."""
     if columns is None:
         return None
     return [name.strip() for name in _BETWEEN.split(columns) if name.strip()]
 
 
 def _shares(given: list[str]) -> dict[str, float]:
-    """What is given as NAME=NUMBER."""
+    """Parse shares given as NAME=NUMBER."""
     found = {}
     for text_ in given:
         name, sign, number = text_.rpartition("=")
@@ -142,7 +142,9 @@ class DescriptionJob:
 
     @classmethod
     def of(cls, given: Spec, asked: Selection, into: Path | None) -> "DescriptionJob":
-        """Everything that is asked for.  A ledger that is not there is an error, not a new one."""
+        """Check everything that is asked for.  A ledger that is not there is an error, not a new
+        one.
+        """
         if "schema" not in given["data"]:
             raise InputError("DATA needs a schema beside it, for example --schema schema.toml")
         declared = schema_of(given)
@@ -190,7 +192,7 @@ def _schema_text(path: Path) -> str:
 
 
 def preview(job: DescriptionJob, console: Screen) -> None:
-    """The cost, what the noise alone adds, and what the ledger would have left; raises what the
+    """Show the cost, what the noise alone adds, and what the ledger would have left; raise what the
     description would raise.
     """
     task = job.describing
@@ -281,7 +283,7 @@ def release(job: DescriptionJob, console: Screen, *, force: bool) -> None:
 
 
 def _keep(kept: Path, found: dp.Description) -> None:
-    """The description first: it was paid for.  Where the folder fails after all, it goes to
+    """Write the description first: it was paid for.  If the folder fails after all, print it to
     stdout.
     """
     try:
@@ -295,7 +297,7 @@ def _keep(kept: Path, found: dp.Description) -> None:
 
 
 def _written(job: DescriptionJob, found: dp.Description, kept: Path) -> list[Path]:
-    """The files of the folder, and the schema that was filled in."""
+    """Write the files of the folder, and fill in the schema."""
     try:
         paths = dp.report.write(found, kept.parent, title=job.title)
         if job.into is not None:
@@ -313,7 +315,7 @@ def _written(job: DescriptionJob, found: dp.Description, kept: Path) -> list[Pat
 
 
 def _fill(into: Path, found: dp.Description) -> None:
-    """What is typical by this release, in a schema; the rest of the file stays as it is."""
+    """Write what is typical by this release into a schema; the rest of the file stays as it is."""
     origin = f"dpinfer describe, release {found.privacy.release or 'not booked'}"
     text = with_typical(_schema_text(into), found.typical(), origin)
     persistence.write(into, text.encode())

@@ -147,7 +147,7 @@ def fit(  # noqa: PLR0913  (the public face)
 
 
 def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]], budget: spec.Options) -> spec.Spec:
-    """The file, or the options alone; paths are texts as they are in a file."""
+    """Return the spec of a file, or of the options alone; paths are texts as they are in a file."""
     options = {
         (section, key): str(value) if isinstance(value, Path) else value
         for section, keys in asked.items()
@@ -172,7 +172,7 @@ class FitJob:
 
     @classmethod
     def of(cls, given: spec.Spec) -> "FitJob":
-        """Everything that a spec asks for.  A ledger that is not there is an error, not a new
+        """Check everything that a spec asks for.  A ledger that is not there is an error, not a new
         ledger.
         """
         data = data_of(given)
@@ -192,7 +192,7 @@ class FitJob:
         )
 
     def advice(self, design: Design, n: int) -> str:
-        """What to say of the fit beforehand, from public facts."""
+        """Return the warning about the fit beforehand, from public facts."""
         recipe = self.model.recipe(design, n)
         if not recipe.neighbours.counted:
             return ""
@@ -200,7 +200,7 @@ class FitJob:
 
 
 def preview(job: FitJob, console: Screen) -> None:
-    """The cost and what the ledger would have left; raises what the fit would raise.
+    """Show the cost and what the ledger would have left; raise what the fit would raise.
 
     Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the
     ledger, and on names, types and, where it is public, number of rows of the table; with ids, of
@@ -261,7 +261,7 @@ def _output(folder: Path | None) -> str:
 
 
 def _data_read(unit: Unit, n: int | None) -> str:
-    """What a dry run looks at; ``n`` is the number of units where it is public."""
+    """Say what a dry run reads; ``n`` is the number of units where it is public."""
     if not unit.many:
         return "the shape of the table"
     if n is None or unit.number is not None:
@@ -270,14 +270,16 @@ def _data_read(unit: Unit, n: int | None) -> str:
 
 
 def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
-    """The number of records or of units, under its name; the other is None, as is a private one."""
+    """Return the number of records or of units, under its name; the other is None, as is a private
+    one.
+    """
     return {"records": None, "units": None, unit.word: n}
 
 
 def _forecast(
     job: FitJob, n: int | None, unit: Unit, console: Screen
 ) -> tuple["dp.simulate.Forecast | None", str]:
-    """What the fit's own budget is expected to give, from public facts, and in words."""
+    """Return the forecast of the fit's own budget, from public facts, and a sentence about it."""
     if n is None:
         return None, f"none: the number of {unit.word} is private"
     try:
@@ -303,7 +305,9 @@ def _forecast(
 
 
 def _hardly_printed(forecast: "dp.simulate.Forecast | None") -> str:
-    """What to say of a fit that is expected to print fewer than one line in ten; else nothing."""
+    """Return the warning about a fit that is expected to report fewer than one coefficient in ten;
+    else nothing.
+    """
     if forecast is None or forecast.reported[0].mean() >= _HARDLY:
         return ""
     lines = len(forecast.names)
@@ -312,7 +316,7 @@ def _hardly_printed(forecast: "dp.simulate.Forecast | None") -> str:
 
 
 def _spent(entry: Entry) -> list[str]:
-    """What each release costs, one line per way in which the noise gets in."""
+    """Return what each release costs, one line per kind of noise."""
     ways: dict[str, list[str]] = {}
     for event in entry.events:
         ways.setdefault(event.mechanism, []).append(f"{event.step} {event.share.amount}")
@@ -368,7 +372,7 @@ def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) ->
 
 
 def _require_hope(job: FitJob, recipe: Recipe, n: int, console: Screen) -> None:
-    """Refuses a fit that would spend its budget for next to nothing; a private number of records
+    """Refuse a fit that would spend its budget for next to nothing; a private number of records
     decides nothing.
     """
     if not recipe.neighbours.counted:
@@ -385,7 +389,7 @@ def _require_hope(job: FitJob, recipe: Recipe, n: int, console: Screen) -> None:
 
 
 def _keep(folder: Path, result: FitResult) -> None:
-    """The result first: it was paid for.  Where the folder fails after all, it goes to stdout."""
+    """Write the result first: it was paid for.  If the folder fails after all, print it to stdout."""
     try:
         persistence.write(folder / persistence.RESULT, result.to_json().encode())
     except OSError as fault:

@@ -93,7 +93,9 @@ def plan(  # noqa: PLR0913  (the public face)
 
 
 def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:
-    """Those of the option, of the kind of the spec's own; without one in the spec, ε at δ = 1e-6."""
+    """Return the budgets of the option, of the kind of the spec's own; without one in the spec, ε
+    at δ = 1e-6.
+    """
     if listed is None:
         return None
     try:
@@ -115,7 +117,7 @@ def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:
 
 
 def _data(given: spec.Spec, *, need_table: bool) -> Data:
-    """Schema and formula, and the table only where its rows are to be counted."""
+    """Read schema and formula, and the table only if its rows are to be counted."""
     keys = given["data"]
     if need_table or "dataset" in keys:
         if not {"path", "dataset"} & set(keys):
@@ -130,7 +132,7 @@ def _data(given: spec.Spec, *, need_table: bool) -> Data:
 
 
 def _number(model: "LinearModel", data: Data) -> int:
-    """The rows of the table, or its units, as the dry run of a fit counts them."""
+    """Count the rows of the table, or its units, as the dry run of a fit does."""
     if model.number_is_private:
         raise InputError(
             "adjacency = 'add-remove' keeps the number of records private: guess one with --records"

@@ -77,7 +77,7 @@ def _single(
     *,
     text: bool,
 ) -> None:
-    """The report of one result or description."""
+    """Write the report of one result or description."""
     saved = read_result(path)
     folder = out or path.parent
     if text:
@@ -93,7 +93,7 @@ def _single(
 
 
 def _in_letters(saved: dp.FitResult | dp.Description, level: float) -> tuple[str, str]:
-    """A result or a description for this terminal, and for a program."""
+    """Return a result or a description as text for this terminal, and for a program."""
     if isinstance(saved, dp.Description):
         summary = saved.summary()
         return summary, summary
@@ -101,7 +101,7 @@ def _in_letters(saved: dp.FitResult | dp.Description, level: float) -> tuple[str
 
 
 def _several(compared: dp.Comparison, out: Path | None, title: str | None, console: Screen) -> None:
-    """Several results side by side: on the screen, and in a folder where one is named."""
+    """Compare several results: on the screen, and in a folder if one is named."""
     paths: list[Path] = []
     if out is not None:
         persistence.prepare(out)

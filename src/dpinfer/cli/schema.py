@@ -107,7 +107,7 @@ def init(
 
 
 def _guessed(table: Path, columns: list[str] | None) -> str:
-    """A draft with types that are guessed from values: not private."""
+    """Draft a schema with types that are guessed from values: not private."""
     text = dp.Schema.draft(peeks.typed(table), columns)
     return text.replace(
         READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}"
@@ -178,7 +178,7 @@ def check(
 def _asked(
     declared: "dp.Schema", formula: str | None, facts: dict[str, str]
 ) -> tuple[list[Wanted], tuple[str, ...] | None]:
-    """The columns to check, with ids and weights last, and the coefficients of a formula."""
+    """Return the columns to check, with ids and weights last, and the coefficients of a formula."""
     unit = declared.unit
     if formula is None:
         unit_names = {column.name for column in unit.columns}
@@ -194,7 +194,7 @@ def _asked(
 
 
 def _counts(unit: Unit) -> dict[str, Any]:
-    """What a row counts, for a program."""
+    """Return the weight of a row, for a program."""
     return {
         "ids": unit.column or None,
         "rows": unit.rows if unit.many and not unit.weights else None,
@@ -206,7 +206,7 @@ def _counts(unit: Unit) -> dict[str, Any]:
 
 
 def _peeked(peek: peeks.Peek, console: Screen) -> dict[str, Any]:
-    """What does not fit, by columns, on the screen and for a program."""
+    """Show the values that do not fit, by columns; return them for a program."""
     heads = (
         "Column",
         "missing",
@@ -235,7 +235,7 @@ def _peeked(peek: peeks.Peek, console: Screen) -> dict[str, Any]:
 
 
 def _rows_of(unit: Unit) -> dict[str, str]:
-    """What a row counts, in words."""
+    """Describe the weight of a row."""
     facts = {}
     if unit.many:
         facts["Whose rows"] = f"all with the same {unit.column} are protected together"
@@ -261,7 +261,9 @@ def _protected(unit: Unit) -> str:
 
 
 def _faults(data: Path, columns: list[Wanted]) -> dict[str, str]:
-    """What is wrong with each column of the file, by its name and type; empty where nothing is."""
+    """Return the faults of each column of the file, by its name and type; empty where there is
+    none.
+    """
     there = {name for name, _ in Files(data).types()}
     blank = Files(data).blank([column for column in columns if column.name in there] or columns)
     faults: dict[str, str] = {}
@@ -280,7 +282,7 @@ def _heading(declared: "dp.Schema") -> Text:
 
 
 def _columns_table(declared: "dp.Schema", columns: list[Wanted], faults: dict[str, str]) -> Table:
-    """What is declared of each column; and whether a file fits, where one was looked at."""
+    """Return a table of the declared columns, and of whether a file fits, if one was read."""
     heads = ["Column", "Type", "Public facts", "Missing values"]
     if faults:
         heads.append("File")
@@ -401,12 +403,12 @@ def learn(  # noqa: PLR0913  (the public face)
 
 
 def _names(listed: str) -> list[str]:
-    """Names with commas between them."""
+    """Split names at commas."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
 def _preview(task: Learning, ledger: "dp.Ledger | None", out: Path, console: Screen) -> None:
-    """The cost, what would show, and what the ledger would have left; raises what `learn` would
+    """Show the cost, what would show, and what the ledger would have left; raise what `learn` would
     raise.
     """
     entry = task.entry
@@ -453,7 +455,7 @@ def _preview(task: Learning, ledger: "dp.Ledger | None", out: Path, console: Scr
 
 
 def _shows(task: Learning) -> list[str]:
-    """From how many units on something is seen, by the noise alone."""
+    """Say from how many units on something is found, by the noise alone."""
     booked = task.plan.releases()
     ranges = [steps[0] for steps in booked.ranges.values()][:1]
     levels = list(booked.levels.values())[:1]
@@ -483,7 +485,7 @@ def _release(
 
 
 def _keep(out: Path, bounds: LearnedBounds) -> None:
-    """The schema was paid for: where the folder fails after all, it goes to stdout."""
+    """Write the schema, which was paid for; if the folder fails after all, print it to stdout."""
     try:
         persistence.write(out, bounds.text.encode())
     except OSError as fault:

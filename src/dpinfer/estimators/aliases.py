@@ -61,7 +61,7 @@ class ModelAdvice:
     why: str = ""
 
     def sentence(self, words: dict[str, str]) -> str:
-        """One line; ``words`` are what the models that are here are called."""
+        """Write the advice on one line; ``words`` are the names of the models that are here."""
         use = self.use.format(**words)
         why = self.why.format(**words)
         if not why:

@@ -72,7 +72,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     kind: ClassVar[str]
 
     def _loss(self, n: int, design: Design) -> Loss | NoLoss:
-        """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
+        """Return the loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 
     def _declare(self, response: Response | None) -> OutcomeScale:
@@ -82,11 +82,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
-        """With arrays, the two labels or the range of the outcome."""
+        """Return, with arrays, the two labels or the range of the outcome."""
         raise NotImplementedError
 
     def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:
-        """The outcomes of an array or a list as a source wants them."""
+        """Return the outcomes of an array or a list as a source wants them."""
         raise NotImplementedError
 
     def _keep(self, intercept: float, coef: Array) -> None:
@@ -208,7 +208,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return entry(self.recipe(design, n), n, self._subject(design, schema))
 
     def _subject(self, design: Design, schema: Schema | None) -> Subject:
-        """What the ledger and the result are told about the fit."""
+        """Return the public facts about the fit for the ledger and the result."""
         if self.formula is None:
             bounds = zip(design.low[1:].tolist(), design.high[1:].tolist(), strict=True)
             columns = [
@@ -226,7 +226,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return Subject(design.unit.name, purpose, schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:
-        """Intercept plus coefficients times columns, in original units."""
+        """Return intercept plus coefficients times columns, in original units."""
         check_is_fitted(self)
         if self.formula is None:
             values = self._array(X, reset=False)
@@ -279,11 +279,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
 
     def _offset(self, given: Any, n: int) -> tuple[float, Array] | None:  # noqa: ARG002
-        """What arrays add to the predictor as it is, after its public bound; only counts have one."""
+        """Return the offset of arrays after its public bound; only counts have one."""
         return None
 
     def _yes_no(self, names: tuple[str, ...]) -> list[str]:
-        """The names of the columns that are declared to hold 0 and 1 alone."""
+        """Return the names of the columns that are declared to hold 0 and 1 alone."""
         if self.yes_no is None:
             return []
         columns = []
@@ -300,7 +300,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return columns
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
-        """What arrays of ids and weights declare."""
+        """Return the unit that arrays of ids and weights declare."""
         if weighted and self._max_weight is None:
             raise InputError(
                 "declare max_weight=, a public bound of the weights of a unit; their maximum is not private"
@@ -341,8 +341,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return design, source
 
     def _array(self, X: Any, *, reset: bool) -> Array:
-        """X as floats.  scikit-learn sees their shape and the names of columns only: its messages
-        quote rows.
+        """Return X as floats.  scikit-learn sees their shape and the names of columns only: its
+        messages quote rows.
         """
         if hasattr(X, "toarray"):
             validate_data(self, X, reset=reset)  # sparse: refused by its type
@@ -394,7 +394,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
 
 def vector(y: Any) -> npt.NDArray[Any]:
-    """y, read already, with one dimension; a column gets scikit-learn's warning."""
+    """Return y, read already, with one dimension; a column gets scikit-learn's warning."""
     values = np.asarray(y)
     if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
         raise InputError(f"y must have one dimension, not {values.ndim}")
@@ -403,7 +403,7 @@ def vector(y: Any) -> npt.NDArray[Any]:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
-    """What the two classifiers share.
+    """Base class of the two classifiers.
 
     Guarantee [classes_are_declared]: ``classes_`` comes from ``classes`` or the schema, never from
     y.
@@ -434,7 +434,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         return self.classes_.tolist(), None
 
     def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:  # noqa: ARG002
-        """-1 and +1 for the declared classes, NaN for anything else."""
+        """Return -1 and +1 for the declared classes, NaN for anything else."""
         codes = vector(places("y", y, self.classes_.tolist()))
         return np.asarray(np.array([-1.0, 1.0, np.nan])[codes])
 
@@ -535,7 +535,7 @@ class LinearSVC(LinearClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
-    """What the regressors share.
+    """Base class of the regressors.
 
     Guarantee [outcome_range_is_declared]: the scale of the outcome comes from ``outcome`` or the
     schema, never from y; what lies beyond it is clipped.

@@ -218,7 +218,7 @@ class FitResult(Estimates):
         return text.page(title, (question, facts), table, self._statements(level))
 
     def _statements(self, level: float) -> list[str]:
-        """What stands under the table of `summary`."""
+        """Return the statements under the table of `summary`."""
         model = self.model
         privacy = self.privacy
         table = self.table_with_alternatives(level)

@@ -62,7 +62,7 @@ class ReplacedError(InputError):
 
 
 def document(result: Estimates) -> str:
-    """Everything in a result as one JSON object.
+    """Write everything in a result as one JSON object.
 
     No number is a text: where there is none, null stands, and the status says why.  ``estimate`` is
     null for what has no interval; ``in_predictions`` has what each coefficient counts in a
@@ -94,9 +94,7 @@ def _of_result(cls: type[Estimates]) -> FileNames:
 
 @np.errstate(all="ignore")
 def _reading(result: Estimates) -> dict[str, Any]:
-    """The table, both intercepts, what is known instead of open lines, and the number of usable
-    records.
-    """
+    """Return the table, both intercepts, the alternatives and the number of usable records."""
     rows = result.table(_LEVEL)
     ordinary = result.ordinary_intercept(_LEVEL)
     if ordinary is not None:
@@ -123,7 +121,7 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read(text: str, cls: type[Estimates]) -> Any:
-    """The result of this class in a document, exact to the last bit."""
+    """Read the result of this class in a document, exact to the last bit."""
     try:
         fields = _fields(text)
         question = _question(fields["question"])
@@ -145,7 +143,7 @@ def read(text: str, cls: type[Estimates]) -> Any:
 
 
 def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:
-    """The fields of a document of this kind and of today's version of its format."""
+    """Return the fields of a document of this kind and of today's version of its format."""
     fields: dict[str, Any] = json.loads(text)
     found = fields.pop("version") if fields.pop("format") == kind else None
     if not isinstance(found, int):
@@ -159,7 +157,7 @@ def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The fields of a result in a document of today's version, as `persistence` writes them."""
+    """Return the fields of a result in a document of today's version, as `persistence` writes them."""
     fields = _document(text, FORMAT, VERSION, "result")
     if fields["joint"] is not None:
         fields["joint"].pop("surely_longer", None)  # of an earlier version, for a status alone
@@ -176,7 +174,9 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _unlimited(geometry: Geometry | None) -> Geometry | None:
-    """JSON has no infinity: where no number stands for the largest influence, there is no limit."""
+    """Set the limit of the influence to infinity where the file has no number: JSON has no
+    infinity.
+    """
     if geometry is None or not np.isnan(geometry.max_influence):
         return geometry
     return replace(geometry, max_influence=np.inf)
@@ -196,7 +196,7 @@ def _question(raw: Any) -> Question | None:
 
 
 def is_description(text: str) -> bool:
-    """Whether a document says that it is one."""
+    """Return whether a document says that it is a description."""
     try:
         return bool(json.loads(text)["format"] == DESCRIBED)
     except (KeyError, TypeError, ValueError):
@@ -204,7 +204,7 @@ def is_description(text: str) -> bool:
 
 
 def described(description: Figures) -> str:
-    """Everything in a description as one JSON object.
+    """Write everything in a description as one JSON object.
 
     Where there is no number, null stands; what has no end is a text.
     """
@@ -220,14 +220,14 @@ def described(description: Figures) -> str:
 
 
 def _endless(value: Any) -> Any:
-    """A value of a figure for JSON: null for no number, a text for an infinity."""
+    """Return a value of a figure for JSON: null for no number, a text for an infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
 
 
 def read_described(text: str, cls: type[Figures]) -> Any:
-    """The description of this class in a document, exact to the last bit."""
+    """Read the description of this class in a document, exact to the last bit."""
     try:
         fields = _document(text, DESCRIBED, DESCRIBED_VERSION, "description")
         if set(fields) != {field.name for field in fields_of(cls)}:

@@ -1,4 +1,4 @@
-"""What a result says of itself: what was estimated, what was promised, and what else was released.
+"""Statements of a result: its model, its promise, and everything else that was released.
 
 `Model` says what was estimated and `Privacy` what was promised, each with its words for people.  A
 fit in a released geometry publishes that `Geometry` beside its coefficients, and least squares also
@@ -86,7 +86,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Model:
-    """What was estimated.
+    """The estimated model.
 
     ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the
     units of the outcome:  ``centre`` is the middle of its declared range, and the penalty c‖θ‖²,
@@ -118,7 +118,7 @@ class Model:
         return self.of == "count"
 
     def estimand(self) -> str:
-        """The number that the intervals are about, in words."""
+        """Say which number the intervals are about."""
         return "; ".join([self.words.about, *counting(self.unit)])
 
     @property
@@ -135,7 +135,7 @@ class Model:
 
 
 def unasked(lack: str, remedy: str) -> str:
-    """What a fit says that has a penalty which nobody asked for, because of what was not given."""
+    """Return the note on a penalty that nobody asked for, with the reason why the fit has one."""
     return (
         f"Without {lack} logistic regression is fitted with a penalty, which {SHRINKS}. So what is "
         "estimated is not what the usual fit estimates, and no line can be read as if it were. For a "
@@ -144,17 +144,15 @@ def unasked(lack: str, remedy: str) -> str:
 
 
 def penalty_note(model: Model, budget: Budget) -> str:
-    """The same of a result, from what it says of itself; empty where a penalty is not due to the
-    budget.
-    """
+    """Return the same note for a result; empty if its penalty does not follow from the budget."""
     if not model.logistic or model.target != "penalised" or not isinstance(budget, PureDP):
         return ""
     return unasked("a delta", ADD_DELTA)
 
 
 def counting(unit: Unit) -> list[str]:
-    """What a row counts in a regression and whose average it is, in words; nothing where every
-    record counts alike.
+    """Say the weight of a row in a regression and whose average it is; nothing where all records
+    have equal weights.
     """
     statements = weighing(unit)
     if unit.many:
@@ -166,7 +164,7 @@ def counting(unit: Unit) -> list[str]:
 
 
 def weighing(unit: Unit) -> list[str]:
-    """What a row counts, in words; nothing where every record counts alike."""
+    """Say the weight of a row; nothing where all records have equal weights."""
     statements = []
     if unit.many:
         statements.append(f"all rows with one id are {unit.name}, called a unit here")
@@ -192,14 +190,14 @@ def weighing(unit: Unit) -> list[str]:
 
 
 def errors_counted(budget: Budget) -> str:
-    """Which errors are in the intervals."""
+    """Say which errors the intervals count."""
     if isinstance(budget, NoPrivacy):
         return "The intervals count the sampling error; there is no privacy noise."
     return "The intervals count both the sampling error and the privacy noise."
 
 
 def several(names: Sequence[str], count: int = _SHOWN) -> str:
-    """The first names of a list, for a sentence, and how many more there are."""
+    """List the first names for a sentence, and how many more there are."""
     listed = ", ".join(names[:count])
     if len(names) > count:
         listed += f" and {len(names) - count} more"
@@ -235,13 +233,13 @@ class Geometry:
     clipped: tuple[str, ...] = ()
 
     def at(self, names: tuple[str, ...]) -> str:
-        """The centre in words; ``names`` are those of the coefficients, the intercept first."""
+        """Name the centre; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
         listed = ", ".join(f"{name} = {value:.4g}" for name, value in pairs)
         return f"Released centre: {listed or 'none, as there is no column'}."
 
     def ranges(self) -> dict[str, str]:
-        """The range of each winsorised number, as low..high."""
+        """Return the range of each winsorised number, as low..high."""
         places = [self.columns[1:].index(name) for name in self.clipped]
         return {
             name: f"{self.low[j]:.4g}..{self.high[j]:.4g}"
@@ -249,7 +247,7 @@ class Geometry:
         }
 
     def clippings(self) -> list[str]:
-        """Which numbers were winsorised, and what that means, in words; nothing where none was."""
+        """Say which numbers were winsorised, and what that means; nothing where none was."""
         if not self.clipped:
             return []
         listed = ", ".join(f"{name} to {ends}" for name, ends in self.ranges().items())
@@ -260,15 +258,13 @@ class Geometry:
         ]
 
     def inside(self, rows: Array) -> Array:
-        """Rows of columns in original units as the fit saw them: some of them clipped to their
-        released range.
-        """
+        """Winsorise rows of columns in original units as the fit did."""
         clipped = np.isin(self.columns[1:], self.clipped)
         return np.asarray(np.where(clipped, np.clip(rows, self.low, self.high), rows))
 
     def row_weights(self, rows: Array, offset: Array | float = 0.0) -> Array:
-        """Weights of records, from their columns in original units, those of ``columns[1:]`` in
-        this order, and the logarithms of their exposures.
+        """Return the weights of records, from ``columns[1:]`` in original units and the logarithms
+        of their exposures.
         """
         design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
         family = FAMILIES[self.family]
@@ -277,7 +273,7 @@ class Geometry:
 
 
 def _near(predictor: Array, family: Family) -> Array:
-    """Predictors whose exponential is a number."""
+    """Clip predictors so that their exponential is finite."""
     if family.exact:
         return predictor
     return np.clip(predictor, -_FARTHEST, _FARTHEST)
@@ -285,7 +281,9 @@ def _near(predictor: Array, family: Family) -> Array:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What was promised, about whom, and what was spent; ``release`` is the ledger's name for it."""
+    """The promise, the unit it protects, and the releases it covers; ``release`` is the ledger's
+    name for them.
+    """
 
     budget: Budget
     unit: str
@@ -306,7 +304,7 @@ class Privacy:
         )
 
     def caveats(self, n: int | None = None, *, weighted: bool = False) -> tuple[str, ...]:
-        """What the promise does not cover; ``n`` is the number of records or units where it is
+        """List what the promise does not cover; ``n`` is the number of records or units where it is
         public.
         """
         notes = []
@@ -362,8 +360,8 @@ class Band:
     def pulled(
         self, geometry: Geometry, rows: Array, outcomes: Array, offset: Array | float = 0.0
     ) -> Array:
-        """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original
-        units, ``offset`` the logarithms of exposures.
+        """Clip outcomes to the band; ``rows`` are the columns of the geometry in original units,
+        ``offset`` the logarithms of exposures.
         """
         inside = geometry.inside(rows)
         predictor = self.pilot_coef[0] + inside @ self.pilot_coef[1:] + offset
@@ -373,14 +371,14 @@ class Band:
         return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
     def half_width(self, geometry: Geometry, rows: Array, offset: Array | float = 0.0) -> Array:
-        """The half width of the band for each row."""
+        """Return the half width of the band for each row."""
         inside = geometry.inside(rows)
         u = np.column_stack([np.ones(len(rows)), inside]) @ geometry.preconditioner.T
         influence = geometry.row_weights(rows, offset) * np.linalg.norm(u, axis=1)
         return np.asarray(self.clip / np.maximum(influence, np.finfo(float).tiny))
 
     def of_counts(self) -> list[str]:
-        """The band of a regression of counts, in words."""
+        """Describe the band of a regression of counts."""
         return [
             f"Outcomes count within {self.width:.4g} of the released line, for a record of average "
             "influence; closer for records far out.",
@@ -394,7 +392,7 @@ class Band:
         ]
 
     def statements(self, target: str) -> list[str]:
-        """The band of a least-squares fit, in words."""
+        """Describe the band of a least-squares fit."""
         drawn = f"line was drawn from outcomes between {self.low:.4g} and {self.high:.4g}."
         if target == "robust":
             return [

@@ -106,7 +106,7 @@ class Forecast:
         return self._middle(self.low[which], which), self._middle(self.high[which], which)
 
     def _middle(self, values: Array, which: int) -> float:
-        """The median over coefficients but the intercept that are reported at all."""
+        """Return the median over coefficients but the intercept that are reported at all."""
         slopes = np.array([name != "(Intercept)" for name in self.names]) | (len(self.names) == 1)
         known = np.isfinite(self.half_width[which]) & np.isfinite(self.nonprivate[which])
         if not (slopes & known).any():
@@ -167,7 +167,7 @@ class Forecast:
         ]
 
     def _how_far_off(self) -> list[str]:
-        """What the ranges allow for, and what they do not; nothing where nobody guessed."""
+        """Return what the ranges allow for, and what they do not; nothing if nothing was guessed."""
         low, high = self.off
         if low == high:
             return []
@@ -210,7 +210,7 @@ class Forecast:
         return forecast
 
     def cell(self, b: int, j: int) -> str:
-        """The range as it is printed; ``b`` numbers the budget, ``j`` the coefficient."""
+        """Write a range; ``b`` numbers the budget, ``j`` the coefficient."""
         width = _in_range(self.low[b, j], self.high[b, j])
         share = self.reported[b, j]
         return width if share == 1 else f"{width} ({text.percent(share)})"
@@ -221,14 +221,14 @@ def _names() -> FileNames:
 
 
 def label(budget: Budget) -> str:
-    """A budget in a few letters."""
+    """Write a budget in a few letters."""
     if isinstance(budget, ApproxDP):
         return f"({budget.epsilon:.4g}, {budget.delta:.2g})"
     return f"rho {budget.rho:.4g}" if isinstance(budget, ZCDP) else budget.amount
 
 
 def _in_range(low: float, high: float) -> str:
-    """Half-widths from one to another, in two digits; one of them where they agree."""
+    """Write half-widths from one to another, in two digits; one of them if they agree."""
     ends = list(dict.fromkeys(f"{width:.2g}" for width in (low, high)))
     return f"±{' to '.join(ends)}" if np.isfinite(high) else text.NO_NUMBER
 
@@ -319,7 +319,7 @@ class _Question:
 
     @classmethod
     def of(cls, model: Any, options: Mapping[str, Any]) -> "_Question":
-        """Of a model, or of a formula and options."""
+        """Make the question of a model, or of a formula and options."""
         asked = _asked(model, options)
         formula = asked.asked_formula
         if formula is None:
@@ -334,7 +334,7 @@ class _Question:
     def records(
         self, number: int | None, like: Any, effects: Mapping[str, float] | None
     ) -> tuple[Synthetic, int]:
-        """Where the records come from, and how many there will be."""
+        """Return the source of records and their number."""
         source: Synthetic
         if like is None:
             source = OfGuesses(self.response, self.terms, self.design, self.schema.typical, effects)
@@ -354,7 +354,7 @@ class _Question:
         return source, number
 
     def budgets(self, given: Sequence[Budget] | None) -> list[Budget | None]:
-        """Those asked for; None stands for the model's own."""
+        """Return the budgets that were asked for; None stands for the model's own."""
         if given is not None and len(given):
             return list(given)
         if isinstance(self.model, StudyQuestion):
@@ -362,7 +362,7 @@ class _Question:
         return [None]
 
     def recipe(self, budget: Budget | None, n: int) -> Recipe:
-        """What a fit with this budget runs; None stands for the model's own."""
+        """Return the recipe of a fit with this budget; None stands for the model's own."""
         model = self.model
         if budget is not None:
             if model.plan is not None:
@@ -373,7 +373,7 @@ class _Question:
 
 
 def _asked(model: Any, options: Mapping[str, Any]) -> StudiedModel:
-    """The model; or its options in its place, where a formula comes first or by its name."""
+    """Return the model, or a question made of the options in its place."""
     if is_model(model):
         return without_options(model, options)
     if model is None:
@@ -387,7 +387,9 @@ def _asked(model: Any, options: Mapping[str, Any]) -> StudiedModel:
 
 @dataclass(frozen=True)
 class _Run:
-    """How often, and who is told."""
+    """The number of replicates, their seed and level, and the function that is called with the
+    progress.
+    """
 
     replicates: int
     seed: int
@@ -476,8 +478,8 @@ class Wanted:
             raise InputError(f"half_width must be a positive number, not {self.half_width!r}")
 
     def of(self, forecast: Forecast) -> tuple[float, float]:
-        """That of a forecast: what half of the replicates keep within, and without noise; infinite
-        where unknown.
+        """Return the half-width of a forecast that half of the replicates keep within, and that
+        without noise; infinite where unknown.
         """
         places = list(range(min(1, len(self.names) - 1), len(self.names)))
         if self.coefficient:
@@ -496,8 +498,8 @@ class Search:
     forecasts: dict[float, Forecast] = field(default_factory=dict)
 
     def smallest_budget(self) -> Forecast:
-        """The forecast of the budget found: it keeps within what is wanted, and one that is 5 %
-        less does not.
+        """Return the forecast of the smallest budget that keeps within the half-width: one that is
+        5 % less does not.
         """
         guess = self._guess()
         holds = self._within(guess)
@@ -516,7 +518,7 @@ class Search:
         return self.forecasts[boundary(self._within, enough, too_small, _CLOSE, by_ratio=True)[0]]
 
     def _guess(self) -> float:
-        """By the law that squared half-widths are those without noise plus a part that falls with
+        """Guess a budget: squared half-widths are those without noise plus a part that falls with
         ρ, or with ε².
         """
         amount = self._amount()

@@ -19,7 +19,7 @@ _MAX_RECORDS = 1_000_000
 
 
 def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
-    """So many made-up rows with the columns of a schema, ids and weights included.
+    """Make rows with the columns of a schema, ids and weights included.
 
     Guarantee [practice_is_made_up]: the table depends on the schema, the number and the seed alone.
     """
@@ -39,7 +39,7 @@ def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
 
 
 def cells(column: Column, law: Typical, quantiles: Array) -> object:
-    """The cells of a column at quantiles of its law."""
+    """Return the cells of a column at quantiles of its law."""
     if isinstance(column, Outcome):
         column = _plain(column)
     levels = levels_of(column)
@@ -58,7 +58,7 @@ def cells(column: Column, law: Typical, quantiles: Array) -> object:
 
 
 def _plain(outcome: Outcome) -> Column:
-    """An outcome as the column that it is: two levels stay, a number is one."""
+    """Return an outcome as the column that it is: two levels stay, a number is one."""
     if outcome.levels:
         return outcome
     assert outcome.low is not None

@@ -198,8 +198,8 @@ def wrapped(words: str, length: int, count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class ModelStyle:
-    """How a model is drawn: a colour that has contrast with white paper, a shape for matplotlib and
-    as a path of about 9 pixels, and whether it is filled.
+    """The drawing style of a model: a colour that has contrast with white paper, a shape for
+    matplotlib and as a path of about 9 pixels, and whether it is filled.
     """
 
     colour: str

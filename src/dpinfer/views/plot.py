@@ -314,7 +314,7 @@ def _draw_reference(panel: Axes, compared: _ReferenceIntervals) -> None:
 
 
 def _frame(figure: Figure, level: float, numbers: str) -> None:
-    """Heads of the columns, what the numbers are, and the legend."""
+    """Write the heads of the columns, the title of the axis, and the legend."""
     first = figure.axes[0]
     _columns_right(first, -0.85, "noise", f"estimate ({100 * level:.4g}% interval)")
     figure.axes[-1].set_xlabel(numbers, fontsize=9, color=INK)
@@ -335,7 +335,7 @@ def _frame(figure: Figure, level: float, numbers: str) -> None:
 
 
 def _notes(result: FitResult, count: int, compared: _ReferenceIntervals | None) -> list[str]:
-    """What a reader of the figure alone must know."""
+    """Return what a reader of the figure alone must know."""
     privacy = result.privacy
     notes = []
     if count > 1:
@@ -425,7 +425,7 @@ def _errorbar(
 
 
 def _models_notes(comparison: Comparison, count: int) -> list[str]:
-    """What a reader of the picture alone must know."""
+    """Return what a reader of the figure alone must know."""
     promises: dict[str, list[str]] = {}
     for name, result in zip(comparison.names, comparison.results, strict=True):
         promise = "NOT PRIVATE, do not publish"
@@ -506,7 +506,7 @@ def forecast(foreseen: Forecast) -> Figure:
 
 
 def _draw_widths(panel: Axes, foreseen: Forecast) -> None:
-    """One mark per budget and coefficient."""
+    """Draw one mark per budget and coefficient."""
     positions = np.arange(len(foreseen.names))
     with np.errstate(invalid="ignore"):
         times = foreseen.half_width / foreseen.nonprivate
@@ -616,7 +616,9 @@ def _log_axis(panel: Axes, ticks: tuple[float, ...] = (1.0, 3.0)) -> None:
 
 
 def _whiskers(share: Array, replicates: int) -> tuple[Array, Array]:
-    """Wilson's interval at two standard errors: the p with |share - p| <= 2 sqrt(p (1 - p)/n)."""
+    """Return Wilson's interval (1927) at two standard errors: the p with |share - p| <= 2 sqrt(p (1
+    - p)/n).
+    """
     z2 = 4 / replicates
     centre = (share + z2 / 2) / (1 + z2)
     half = np.sqrt(z2 * share * (1 - share) + z2**2 / 4) / (1 + z2)

@@ -66,7 +66,7 @@ _UNITS = {
 
 
 def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
-    """All statements of a report, in the order in which they are read."""
+    """Yield all statements of a report, in the order in which they are read."""
     if result.question is not None:
         yield _regressed(result, result.question)
     if result.model.counts:
@@ -96,7 +96,7 @@ def _regressed(result: FitResult, asked: Question) -> Section:
 
 
 def _rate_ratios(result: FitResult, level: float) -> Section:
-    """exp of every line but the intercept's."""
+    """Return exp of every coefficient but the intercept."""
     intercepts = [result.names[0]] if result.intercept else []
     lines = [row for row in result.table_with_alternatives(level) if row["name"] not in intercepts]
     what = (
@@ -239,7 +239,7 @@ def html(
 
 
 def _level_of(result: FitResult | Description, level: float | None) -> float:
-    """The level of the intervals of a document; that of a description was decided with it."""
+    """Return the level of the intervals of a document; that of a description was decided with it."""
     own = result.confidence if isinstance(result, Description) else _LEVEL
     if level is None:
         return own
@@ -310,7 +310,7 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
 
 
 def _ratio_of(row: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
-    """The rate ratio of a row, with its interval; an intercept has none."""
+    """Return the rate ratio of a row, with its interval; an intercept has none."""
     slope = (row["instead_of"] or row["name"]) in result.names[int(result.intercept) :]
     ratio: dict[str, Any] = {}
     for end, name in _RATIO.items():
@@ -351,8 +351,8 @@ def _row_details(result: FitResult) -> dict[str, dict[str, Any]]:
 
 
 def _of_all_rows(result: FitResult) -> dict[str, Any]:
-    """What is the same in every row: how many records or units there are, as far as it is told, or
-    what all rows count together; outcome, formula, and unit of privacy.
+    """Return the cells that are the same in every row: the number of records or units, as far as it
+    is public, or the sum of their weights; outcome, formula, and unit of privacy.
     """
     unit = result.model.unit
     total_name = unit.word if unit.equal_weights else "total_weight"
@@ -419,8 +419,8 @@ def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
 
 
 def _notes(result: FitResult, level: float) -> list[str]:
-    """What stands under the table: what open means, what indented lines are, why some have no z,
-    and what may not be concluded.
+    """Return the notes under the table: what its statuses and indented rows mean, why some have no
+    z, and what may not be concluded.
     """
     rows = coefficient_table.rows(result, level)
     notes = []
@@ -435,7 +435,7 @@ def _notes(result: FitResult, level: float) -> list[str]:
 
 
 def _facts(result: FitResult) -> dict[str, str]:
-    """What stands at the head of a report."""
+    """Return the facts at the head of a report."""
     model = result.model
     facts = {}
     if result.question is not None:

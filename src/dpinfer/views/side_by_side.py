@@ -47,7 +47,7 @@ def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
 
 
 def _facts(comparison: Comparison) -> dict[str, str]:
-    """What stands at the head of the page."""
+    """Return the facts at the head of the page."""
     privacies = [result.privacy for result in comparison.results]
     budgets = [str(privacy.budget) if privacy.private else "none" for privacy in privacies]
     return {
@@ -74,7 +74,7 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
 
 
 def _limits(comparison: Comparison) -> tuple[str, ...]:
-    """The caveats of all models, with their names where they do not hold of all."""
+    """Return the caveats of all models, with the names of the models where they do not hold of all."""
     told: dict[str, list[str]] = {}
     for name, result in zip(comparison.names, comparison.results, strict=True):
         for caveat in result.privacy.caveats(result.model.n, weighted=result.model.weighted):
@@ -107,7 +107,7 @@ def write_side_by_side(
 
 
 def _rows(comparison: Comparison) -> str:
-    """The long table as CSV with all digits, its words as in the CSV file of a report."""
+    """Write the long table as CSV with all digits, its words as in the CSV file of a report."""
     rows: list[dict[Any, Any]] = comparison.to_frame().to_dict("records")
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
