@@ -408,7 +408,7 @@ def test_guarantee_hopeless_fits_stop(folder):
     stopped = run_here(*asked, "--force", cwd=folder)
     fails(
         stopped,
-        "simulated fits print 0 of 4 lines on average",
+        "0 of 4 in simulated fits, on average",
         "nothing was booked",
         "--spend-anyway",
     )
@@ -429,7 +429,7 @@ def test_rare_events_stop_a_fit_and_others_do_not(folder):
     )
     schema = dp.Schema.read(folder / "schema.toml")
     schema.guess({"y": {"NA": 0.002}}).write(folder / "schema.toml")
-    fails(run_here(*asked, "a", cwd=folder), "hardly a line is likely to be printed")
+    fails(run_here(*asked, "a", cwd=folder), "hardly a coefficient is likely to be reported")
     assert entries(folder) == ()
     schema.write(folder / "schema.toml")
     succeeds(run_here(*asked, "b", cwd=folder))

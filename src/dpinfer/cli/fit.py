@@ -43,7 +43,7 @@ HELP = """A private regression with confidence intervals, booked in a ledger, wr
 
 SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the \
 keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.  A fit \
-that is expected to print fewer than one line in ten stops before it is booked, unless --spend-anyway is given.
+that is expected to report fewer than one coefficient in ten stops before it is booked, unless --spend-anyway is given.
 
 \b
   \\[data]
@@ -70,7 +70,9 @@ that is expected to print fewer than one line in ten stops before it is booked, 
   level = 0.95
 """
 _REPLICATES = 10  # of the forecast of a fit
-_HARDLY = 0.1  # of the lines: a fit that is expected to print fewer is not worth its budget
+_MIN_REPORTED = (
+    0.1  # of the coefficients: a fit that is expected to report fewer is not worth its budget
+)
 _ANYWAY = "unless you give --spend-anyway"
 _HEADING = "Regression coefficients with confidence intervals"
 
@@ -116,7 +118,9 @@ def fit(  # noqa: PLR0913  (the public face)
     force: Annotated[bool, typer.Option("--force", help="Replace a result in the folder.")] = False,
     spend_anyway: Annotated[
         bool,
-        typer.Option("--spend-anyway", help="Fit even if hardly a line is likely to be printed."),
+        typer.Option(
+            "--spend-anyway", help="Fit even if hardly a coefficient is likely to be reported."
+        ),
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -225,9 +229,9 @@ def preview(job: FitJob, console: Screen) -> None:
     if weak:
         facts["Note"] = weak
     forecast, facts["Forecast"] = _forecast(job, public, unit, console)
-    hardly = _hardly_printed(forecast)
-    if hardly:
-        facts["Forecast"] += f"; {hardly}: the fit stops before it is booked, {_ANYWAY}"
+    warning = _low_budget(forecast)
+    if warning:
+        facts["Forecast"] += f"; {warning}: the fit stops before it is booked, {_ANYWAY}"
     account, after, words = after_booking(job.ledger, entry)
     facts |= words
     facts["Output"] = _output(job.folder)
@@ -245,7 +249,7 @@ def preview(job: FitJob, console: Screen) -> None:
             "ledger": account and account.state(),
             "after": after,
             "forecast": forecast and forecast.table(),
-            "hopeless": bool(hardly),
+            "hopeless": bool(warning),
         }
     )
     if after["allowed"] is False:
@@ -295,24 +299,24 @@ def _forecast(
     words = f"{100 * job.level:.4g}% intervals of ±{low:.2g} to {high:.2g} in the middle"
     words += f", about ±{plain:.2g} without privacy"
     if len(seldom) == len(forecast.names):
-        words = "every line is likely to be open at this budget"
+        words = "no coefficient is likely to be reported at this budget"
     elif seldom:
-        words += f"; likely to be open: {', '.join(seldom)}"
+        words += f"; not likely to be reported: {', '.join(seldom)}"
     guesses = "usual values, as the schema has no typical"
     if job.data.schema.typical:
         guesses = "what the schema says is typical"
     return forecast, f"{words} (from {guesses}; see dpinfer plan)"
 
 
-def _hardly_printed(forecast: "dp.simulate.Forecast | None") -> str:
+def _low_budget(forecast: "dp.simulate.Forecast | None") -> str:
     """Return the warning about a fit that is expected to report fewer than one coefficient in ten;
     else nothing.
     """
-    if forecast is None or forecast.reported[0].mean() >= _HARDLY:
+    if forecast is None or forecast.reported[0].mean() >= _MIN_REPORTED:
         return ""
-    lines = len(forecast.names)
-    expected = lines * forecast.reported[0].mean()
-    return f"hardly a line is likely to be printed: simulated fits print {expected:.2g} of {lines} lines on average"
+    count = len(forecast.names)
+    expected = count * forecast.reported[0].mean()
+    return f"hardly a coefficient is likely to be reported: {expected:.2g} of {count} in simulated fits, on average"
 
 
 def _spent(entry: Entry) -> list[str]:
@@ -326,8 +330,8 @@ def _spent(entry: Entry) -> list[str]:
 def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
-    Guarantee [hopeless_fits_stop]: where the forecast of the dry run expects fewer than one line in
-    ten to be printed, or none can be whatever the records hold, nothing is booked unless
+    Guarantee [hopeless_fits_stop]: where the forecast of the dry run expects fewer than one coefficient in
+    ten to be reported, or none can be whatever the records hold, nothing is booked unless
     ``spend_anyway``.
 
     Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose
@@ -352,7 +356,7 @@ def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) ->
     if advice:
         console.note(f"note: {advice}")
     if not spend_anyway:
-        _require_hope(job, job.model.recipe(design, source.n), source.n, console)
+        _require_budget(job, job.model.recipe(design, source.n), source.n, console)
     try:
         with (
             console.work(f"fitting {job.data.name}"),
@@ -371,20 +375,20 @@ def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) ->
     console.emit(_receipt(job, result, account, paths))
 
 
-def _require_hope(job: FitJob, recipe: Recipe, n: int, console: Screen) -> None:
+def _require_budget(job: FitJob, recipe: Recipe, n: int, console: Screen) -> None:
     """Refuse a fit that would spend its budget for next to nothing; a private number of records
     decides nothing.
     """
     if not recipe.neighbours.counted:
         return
     forecast = _forecast(job, n, recipe.design.unit, console)[0]
-    why = _hardly_printed(forecast)
+    why = _low_budget(forecast)
     if forecast is None:
         why = recipe.hopeless(n)
     if why:
         raise BudgetError(
-            f"{why}; nothing was booked. To print more: {'; '.join(coefficient_table.REMEDIES)}; or fit all the "
-            "same, with --spend-anyway"
+            f"{why}; nothing was booked. To have more reported: {'; '.join(coefficient_table.REMEDIES)}; or fit "
+            "all the same, with --spend-anyway"
         )
 
 

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _RANGE_QUANTILES = (0.1, 0.9)  # quantiles of the simulated fits between which a range is
-_HALF = 0.5  # of the fits: a line that fewer of them print is likely to be open
+_HALF = 0.5  # of the fits: a coefficient that fewer of them report is not likely to be reported
 _BUDGETS = FileNames({"PureDP": PureDP, "ZCDP": ZCDP, "ApproxDP": ApproxDP, "NoPrivacy": NoPrivacy})
 _SMALLEST = 1e-3  # ε or ρ that is searched
 _LARGEST = 1e3
 _CLOSE = 0.05  # how closely a budget is found
 _FAR = 4.0  # a step where nothing is known
-_OPEN_AFTER_ALL = 16  # lines that all simulated fits print: one was open (studies/forecast.py)
+_ONE_NOT_REPORTED_IN = 16  # coefficients that all simulated fits report (studies/forecast.py)
 _VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
 
 
@@ -158,9 +158,9 @@ class Forecast:
         """What the numbers are, and what they rest on."""
         return [
             f"Half-widths of {100 * self.level:.4g}% intervals, as ranges, from {self.replicates} simulated fits (seed "
-            f"{self.seed}); in brackets how many print the line, where not all do: in the others it is open.",
+            f"{self.seed}); in brackets how many report the coefficient, if not all do.",
             *self._how_far_off(),
-            *self._likely_open(),
+            *self._seldom_reported(),
             f"{self.setting}.",
             f"Assumed: {'; '.join(self.assumed)}.",
             "A forecast, not a promise: no record of the fit to come was read, nothing was booked.",
@@ -174,12 +174,12 @@ class Forecast:
         return [
             f"Ranges allow for guesses: on real data four intervals in five were {low:g} to {high:g} times as long as "
             "forecast from true means, deviations and shares, and some far longer, where columns go together or an "
-            f"outcome has long tails. Of lines that all simulated fits print, one in {_OPEN_AFTER_ALL} was open in "
-            "most fits of real data. No noise is about the made-up records."
+            f"outcome has long tails. Of coefficients that all simulated fits report, one in {_ONE_NOT_REPORTED_IN} "
+            "was not reported in most fits of real data. No noise is about the made-up records."
         ]
 
     def open(self, which: int = 0) -> tuple[str, ...]:
-        """The lines that fewer than half of the fits print, so that they are likely to be open.
+        """Return the coefficients that fewer than half of the fits report.
 
         ``which`` numbers the budget.
         """
@@ -189,12 +189,12 @@ class Forecast:
             if share < _HALF
         )
 
-    def _likely_open(self) -> list[str]:
+    def _seldom_reported(self) -> list[str]:
         sentences = []
         for b, budget in enumerate(self.budgets):
             names = ", ".join(map(text.escape_controls, self.open(b)))
             if names:
-                sentences.append(f"Likely to be open at {label(budget)}: {names}.")
+                sentences.append(f"Not likely to be reported at {label(budget)}: {names}.")
         return sentences
 
     def to_json(self) -> str:
