@@ -17,7 +17,7 @@ import pandas as pd
 
 import dpinfer as dp
 from dpinfer.asking.questions import AnalystQuestion
-from dpinfer.errors import HopelessFitWarning, PrivacyError
+from dpinfer.errors import LowBudgetWarning, PrivacyError
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.worker import response_times
@@ -133,7 +133,7 @@ def overruns(number: int, seconds: float, before: dict[str, Any]) -> dict[str, A
     found = before or {"fits": 0, "overruns": 0, "errors": 0, "slots": {}, "by_table": {}}
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
-        warnings.simplefilter("ignore", HopelessFitWarning)
+        warnings.simplefilter("ignore", LowBudgetWarning)
         folder = Path(scratch)
         random = np.random.default_rng(found["fits"])
         places = {}

@@ -50,7 +50,7 @@ def run(X=X, Y=Y, **options):
         ({"budget": 1.0}, "budget must be"),
         (
             {"target": "true"},
-            "no target 'true': .*'asked', without a penalty.*'penalised' or 'unpenalised'.*'asked' or 'robust'",
+            "no target 'true': .*'ordinary', without a penalty.*'penalised' or 'unpenalised'.*'ordinary' or 'robust'",
         ),
         ({"loss": "logistic"}, "is not a loss"),
     ],

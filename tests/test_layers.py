@@ -246,7 +246,7 @@ TAKEN_BY_THE_DESK = {  # names that it takes of each module; "dp" for the packag
     "dpinfer.asking.spec": "RULES check check_name of_options",
     "dpinfer.cli": "screen",
     "dpinfer.cli.screen": "AsJson Quiet Screen",
-    "dpinfer.errors": "DpinferError HopelessFitWarning InputError LedgerError "
+    "dpinfer.errors": "DpinferError LowBudgetWarning InputError LedgerError "
     "NO_ANSWER NoAnswerError PrivacyError require",
     "dpinfer.estimators.aliases": "HERE",
     "dpinfer.estimators.models": "LinearModel",

@@ -5,10 +5,20 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
+
 import dpinfer as dp
+from helpers.identifiers import private_words, repeated_classes
 from helpers.terminal import run_here
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src/dpinfer"
+RENAMED = (
+    "__init__.py", "audit.py", "cli", "description", "errors.py", "estimators", "result", "simulate", "views",
+)  # fmt: skip
+"""Modules and packages whose names are those of the field."""
+ALIASES = {"most_weight"}
+"""Other names of parameters that users may still give."""
 
 
 def test_all_is_exactly_what_is_documented():
@@ -101,3 +111,29 @@ def test_every_parameter_is_described():
             if not re.search(rf"\b{parameter}\b", found.__doc__):
                 faults.append(f"{name}: {parameter}")
     assert faults == []
+
+
+@pytest.mark.parametrize("name", RENAMED)
+def test_no_identifier_uses_a_private_word(name):
+    """The words, with those of the field in their place, are in `helpers.identifiers`."""
+    assert private_words(PACKAGE / name, ALIASES) == []
+
+
+def test_a_class_name_exists_once():
+    assert repeated_classes(*(PACKAGE / name for name in RENAMED)) == {}
+
+
+def test_private_words_and_repeated_classes_are_found(tmp_path):
+    (tmp_path / "a.py").write_text("class Told:\n    pass\n")
+    (tmp_path / "b.py").write_text("class Told:\n    def nobody(self, what):\n        pass\n")
+    found = {fault.rpartition(" ")[2] for fault in private_words(tmp_path)}
+    assert found == {"Told", "nobody", "what"}
+    assert len(private_words(tmp_path / "b.py", {"what"})) == 2
+    assert set(repeated_classes(tmp_path)) == {"Told"}
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    """``dpinfer.compare`` is a function whatever was imported before."""
+    modules = {path.stem for path in PACKAGE.iterdir()}
+    functions = {name for name in dp.__all__ if not inspect.ismodule(getattr(dp, name))}
+    assert not modules & functions

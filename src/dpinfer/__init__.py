@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from dpinfer.errors import (
     BudgetError,
     DpinferError,
-    HopelessFitWarning,
     InputError,
     LedgerError,
+    LowBudgetWarning,
     PrivacyError,
     ServerError,
 )
@@ -51,7 +51,6 @@ __all__ = [
     "DpinferError",
     "FitResult",
     "GeometryPlan",
-    "HopelessFitWarning",
     "Huber",
     "HuberHinge",
     "HuberRegression",
@@ -64,6 +63,7 @@ __all__ = [
     "Logistic",
     "LogisticRegression",
     "Loss",
+    "LowBudgetWarning",
     "NoPrivacy",
     "ObjectivePerturbation",
     "OutputPerturbation",
@@ -107,8 +107,13 @@ _LATE = {
     "simulate": "dpinfer.simulate",
 }
 
+_ALIASES = {"HopelessFitWarning": "LowBudgetWarning"}
+"""Other names of public names; `dir` does not list them."""
+
 
 def __getattr__(name: str) -> Any:
+    if name in _ALIASES:
+        return globals()[_ALIASES[name]]
     if name not in _LATE:
         raise AttributeError(f"module 'dpinfer' has no attribute {name!r}{_instead(name)}")
     from importlib import import_module  # noqa: PLC0415
@@ -123,12 +128,12 @@ def _instead(name: str) -> str:
     """What to use in the place of a model that is asked for by another name."""
     if name.startswith("_"):
         return ""
-    from dpinfer.estimators.aliases import IN_PYTHON, answer  # noqa: PLC0415
+    from dpinfer.estimators.aliases import IN_PYTHON, model_advice  # noqa: PLC0415
 
-    found = answer(name)
-    if found is None:
+    advice = model_advice(name)
+    if advice is None:
         return ""
-    return f": {found.sentence(IN_PYTHON)}"
+    return f": {advice.sentence(IN_PYTHON)}"
 
 
 def __dir__() -> list[str]:

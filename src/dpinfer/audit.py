@@ -41,8 +41,8 @@ class Finding:
 
     name: str
     tried: str
-    found: bool
-    words: str
+    is_fault: bool
+    message: str
     numbers: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -55,11 +55,13 @@ class Report:
     @property
     def clean(self) -> bool:
         """Whether nothing was found."""
-        return not any(finding.found for finding in self.findings)
+        return not any(finding.is_fault for finding in self.findings)
 
 
 def run(seconds: float = 20.0, progress: Callable[[str], None] | None = None) -> Report:
-    """Every check, in about this many seconds; ``progress`` is told what is tried next."""
+    """Run every check, in about this many seconds; ``progress`` is called with the name of the
+    next.
+    """
     findings = []
     for name, check in CHECKS.items():
         if progress is not None:
@@ -69,8 +71,8 @@ def run(seconds: float = 20.0, progress: Callable[[str], None] | None = None) ->
 
 
 def grid_evidence(noise: Array, scale: float, error: Array) -> float:
-    """Log-likelihood that noise is scale · ndtri((k + 1/2)/2⁵²), known up to ``error``, less that
-    of real noise.
+    """Return the log-likelihood that noise is scale · ndtri((k + 1/2)/2⁵²), known up to ``error``,
+    less that of real noise.
     """
     z = np.abs(noise / scale)
     place = ndtr(-z) * _CELLS - 0.5  # from the nearer tail, where a probability keeps its digits
@@ -83,7 +85,7 @@ def grid_evidence(noise: Array, scale: float, error: Array) -> float:
 
 
 def representable(values: Array, exact: Array) -> npt.NDArray[np.bool_]:
-    """Whether some double added to ``exact`` gives each value, in double precision."""
+    """Return whether some double added to ``exact`` gives each value, in double precision."""
     noise = values - exact
     candidates = (noise, np.nextafter(noise, np.inf), np.nextafter(noise, -np.inf))
     return np.asarray(np.any([exact + b == values for b in candidates], axis=0))
@@ -97,12 +99,12 @@ class Alarms:
 
     true: float
     false: float
-    allowed: float
+    bound: float
 
     @property
     def excess(self) -> float:
         """True alarms beyond what is allowed."""
-        return self.true - self.allowed
+        return self.true - self.bound
 
     @property
     def refuted(self) -> bool:
@@ -113,8 +115,8 @@ class Alarms:
 def alarms(
     on: Array, off: Array, budget: Budget, *, level: float | None = None, sure: float = 0.005
 ) -> Alarms:
-    """Limits of the rates at which a statistic is above a threshold, each wrong with a chance of
-    ``sure``.
+    """Return limits of the rates at which a statistic is above a threshold, each wrong with a
+    chance of ``sure``.
 
     Without a threshold one is found on every other number, and the limits are those of the rest.
     """
@@ -126,7 +128,9 @@ def alarms(
 
 
 def _limits(on: Array, off: Array, level: float, budget: Budget, sure: float) -> Alarms:
-    """Clopper-Pearson: a lower limit of the true rate and an upper one of the false rate."""
+    """Return the limits of Clopper and Pearson (1934): a lower one of the true rate and an upper
+    one of the false rate.
+    """
     hits = int((on > level).sum())
     false = int((off > level).sum())
     low, high = 0.0, 1.0
@@ -134,11 +138,11 @@ def _limits(on: Array, off: Array, level: float, budget: Budget, sure: float) ->
         low = float(beta.ppf(sure, hits, len(on) - hits + 1))
     if false < len(off):
         high = float(beta.ppf(1 - sure, false + 1, len(off) - false))
-    return Alarms(low, high, allowed(budget, high))
+    return Alarms(low, high, max_true_rate(budget, high))
 
 
-def allowed(budget: Budget, false: float) -> float:
-    """The largest rate of true alarms that a budget allows at a rate of false ones."""
+def max_true_rate(budget: Budget, false: float) -> float:
+    """Return the largest rate of true alarms that a budget allows at a rate of false ones."""
     pairs: list[tuple[float, float]]
     if isinstance(budget, PureDP):
         pairs = [(budget.epsilon, 0.0)]
@@ -152,7 +156,7 @@ def allowed(budget: Budget, false: float) -> float:
 
 
 def _delta(rho: float, epsilon: float) -> float:
-    """δ(ε) of ρ-zCDP (Canonne, Kamath and Steinke, 2020)."""
+    """Return δ(ε) of ρ-zCDP (Canonne, Kamath and Steinke, 2020)."""
     a = np.geomspace(1e-3, 1e4, 400)  # α - 1
     logs = a * ((a + 1) * rho - epsilon) - np.log(a) + (a + 1) * np.log1p(-1 / (a + 1))
     return float(np.exp(min(0.0, logs.min())))
@@ -162,23 +166,23 @@ def _delta(rho: float, epsilon: float) -> float:
 class _Single:
     """A recipe of one noisy sum, whose result is what the gate lets out."""
 
-    booked: NoisySum
-    what: BoundedSum
+    planned: NoisySum
+    query: BoundedSum
     budget: Budget
     design: Design
     neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
 
     def releases(self, n: int) -> tuple[NoisySum, ...]:  # noqa: ARG002
-        return (self.booked,)
+        return (self.planned,)
 
     def run(self, gate: Any, source: Rows) -> Any:
-        return gate.release(self.booked, source, self.what)
+        return gate.release(self.planned, source, self.query)
 
 
-def released(share: PureDP | ZCDP, what: BoundedSum, source: Rows) -> Any:
-    """One noisy sum, through the gate, and the law of its noise."""
-    booked = NoisySum("audit", share, what.bound)
-    recipe: Any = _Single(booked, what, share, Design.of_rows(source.dim))
+def released(share: PureDP | ZCDP, query: BoundedSum, source: Rows) -> Any:
+    """Release one noisy sum through the gate, with the law of its noise."""
+    planned = NoisySum("audit", share, query.bound)
+    recipe: Any = _Single(planned, query, share, Design.of_rows(source.dim))
     return fit(recipe, source)
 
 
@@ -186,18 +190,18 @@ def _zeros(m: int) -> BoundedSum:
     return BoundedSum(lambda block: np.zeros((*block.stack, m)), 1.0)
 
 
-_NOBODY = Rows.of(np.zeros((1, 1)), [1.0])
+_ONE_EMPTY_RECORD = Rows.of(np.zeros((1, 1)), [1.0])
 
 
 def _on_grid(_: float) -> Finding:
     tried = "Is every released number a whole multiple of its public step?"
-    what = moment_and_score(Neighbours.REPLACE)
+    query = moment_and_score(Neighbours.REPLACE)
     source = _pair()[0]
     off = 0
     size = 0
     for share in (ZCDP(0.02), PureDP(0.2)):
-        values = released(share, what, source).value
-        steps = values / grid(what.bound, values.size)
+        values = released(share, query, source).value
+        steps = values / grid(query.bound, values.size)
         off += int((steps != np.rint(steps)).sum())
         size += values.size
     words = f"{off} of {size} numbers are not" if off else f"all {size} numbers are"
@@ -209,7 +213,7 @@ def _fresh(_: float) -> Finding:
     m = 2000
     equal = 0
     for share in (ZCDP(0.1), PureDP(1.0)):
-        first, second = (released(share, _zeros(m), _NOBODY).value for _ in range(2))
+        first, second = (released(share, _zeros(m), _ONE_EMPTY_RECORD).value for _ in range(2))
         equal += int((first == second).sum())
     found = equal > m // 100
     verdict = "far too many" if found else "as chance has it"
@@ -227,7 +231,7 @@ def _law(seconds: float) -> Finding:
 
 
 def _chi_square(seconds: float, m: int, kind: type[ZCDP] | type[PureDP]) -> tuple[float, int]:
-    """p-value and number of draws at a noise of about three steps of the grid."""
+    """Return the p-value and the number of draws at a noise of about three steps of the grid."""
     step = grid(1.0, m)
     edge = 9  # whole numbers beyond it are counted with it
     size = (1 + SLACK) / (3 * step)
@@ -236,7 +240,7 @@ def _chi_square(seconds: float, m: int, kind: type[ZCDP] | type[PureDP]) -> tupl
     counts = np.zeros(2 * edge + 1)
     end = time.monotonic() + seconds
     while time.monotonic() < end or counts.sum() < 2000:
-        draws = released(share, _zeros(m), _NOBODY).value
+        draws = released(share, _zeros(m), _ONE_EMPTY_RECORD).value
         places = np.clip(np.rint(draws / step), -edge, edge).astype(int) + edge
         counts += np.bincount(places, minlength=len(counts))
     ends = np.asarray((np.arange(-edge, edge) + 0.5) * step, dtype=np.float64)
@@ -272,7 +276,9 @@ def _floats(seconds: float) -> Finding:
 
 
 def _float_errors(p: Array) -> dict[str, float]:
-    """The largest error of ndtri at probabilities p, and of log at 2p, by interval arithmetic."""
+    """Return the largest error of ndtri at probabilities p, and of log at 2p, by interval
+    arithmetic.
+    """
     from flint import arb, ctx  # noqa: PLC0415  (python-flint is slow to load)
 
     with ctx.workprec(160):
@@ -289,7 +295,7 @@ def _float_errors(p: Array) -> dict[str, float]:
 
 
 def _pair() -> tuple[Rows, Rows]:
-    """Two neighbours: the last of 20 rows is turned round."""
+    """Return two neighbours: the last of 20 rows is reversed and negated."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.4, 0.4, (20, 6))
     y = np.tile([1.0, -1.0], 10)
@@ -301,9 +307,9 @@ def _pair() -> tuple[Rows, Rows]:
 def _bits(seconds: float) -> Finding:
     tried = "Do the last bits of a noisy sum tell which of two neighbours it came from?"
     pair = _pair()
-    what = moment_and_score(Neighbours.REPLACE)
+    query = moment_and_score(Neighbours.REPLACE)
     rng = np.random.default_rng()
-    exact = [source.total(what.of_block) for source in pair]
+    exact = [source.total(query.of_block) for source in pair]
     hits = 0
     float_hits = 0  # of the same attack on float noise, which it must break
     runs = 0
@@ -311,7 +317,7 @@ def _bits(seconds: float) -> Finding:
     while runs < 100 or (runs < 10_000 and time.monotonic() < end):
         truth = runs % 2
         runs += 1
-        out = released(ZCDP(0.02), what, pair[truth])
+        out = released(ZCDP(0.02), query, pair[truth])
         scale = out.noise.scale
         z = ndtri((rng.integers(0, 2**52, exact[0].size) + 0.5) / _CELLS)
         hits += _guess(out.value, exact, scale) == truth
@@ -327,7 +333,7 @@ def _bits(seconds: float) -> Finding:
 
 
 def _guess(value: Array, exact: list[Array], scale: float) -> int:
-    """Which sum the noise was added to, if it is of floats."""
+    """Guess which sum the noise was added to, if it is of floats."""
     errors = [0.3 * (np.spacing(np.abs(value)) + np.spacing(np.abs(value - e))) for e in exact]
     first, second = (
         grid_evidence(value - e, scale, error) for e, error in zip(exact, errors, strict=True)
@@ -354,8 +360,8 @@ def _black_box(seconds: float) -> Finding:
         off.append(estimate(-1.0))
     seen = alarms(np.array(on), np.array(off), budget, level=0.0, sure=1e-4)
     words = f"at most {seen.false:.0%} false and at least {seen.true:.0%} true alarms in {len(on)} runs each; "
-    words += f"{seen.allowed:.0%} are allowed"
-    numbers = {"true": seen.true, "false": seen.false, "allowed": seen.allowed, "runs": len(on)}
+    words += f"{seen.bound:.0%} are allowed"
+    numbers = {"true": seen.true, "false": seen.false, "allowed": seen.bound, "runs": len(on)}
     return Finding("black box", tried, seen.refuted, words, numbers)
 
 

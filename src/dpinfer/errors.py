@@ -9,11 +9,14 @@
     ├── PrivacyError   a step tried to release something that was not booked, or cannot be proved
     └── ServerError    a server of a desk cannot be reached, or cannot answer now; an OSError as well
 
-`HopelessFitWarning` is no error: the fit goes on, and spends its budget.
+`LowBudgetWarning` is no error: the fit goes on, and its cost is spent.
 No message ever contains a value of the data.  Each names the fault and the remedy.
 """
 
 from importlib.util import find_spec
+from typing import TypeVar
+
+T = TypeVar("T")
 
 NO_ANSWER = (
     "The answer to this question is lost. It was booked, so it is paid for: it is neither refunded nor run again, "
@@ -84,32 +87,43 @@ class ServerError(DpinferError, OSError):
     """
 
 
-class HopelessFitWarning(UserWarning):
-    """No data could give this fit more than one line in ten: its budget is about to be spent for
-    next to nothing.
+class LowBudgetWarning(UserWarning):
+    """The budget is too small for this fit: whatever the data hold, at most one coefficient in ten
+    could be reported.
 
     It comes before anything is booked, from public facts alone, so that
-    ``warnings.simplefilter("error", dp.HopelessFitWarning)`` stops such a fit in time.
+    ``warnings.simplefilter("error", dp.LowBudgetWarning)`` stops such a fit in time.
     """
 
 
+def one_of_two(name: str, value: T | None, alias: str, other: T | None) -> T | None:
+    """Return the value of a parameter that has two names; two different values are an error."""
+    if value is None:
+        return other
+    if other is None or other == value:
+        return value
+    raise InputError(f"{name} and {alias} are two names of one parameter: give {name} alone")
+
+
 def installed(*packages: str) -> bool:
-    """Whether all these packages are here; none of them is loaded."""
+    """Return whether all these packages are here; none of them is loaded."""
     try:
         return all(find_spec(package) is not None for package in packages)
     except (ImportError, ValueError):
         return False
 
 
-def require(what: str, extra: str, *packages: str) -> None:
+def require(feature: str, extra: str, *packages: str) -> None:
     """Raise the error of `missing` where one of these packages is not installed."""
     if not installed(*packages):
-        raise missing(what, extra, *packages)
+        raise missing(feature, extra, *packages)
 
 
-def missing(what: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:
-    """The error for packages that an extra of dpinfer brings; ``otherwise`` is a second remedy."""
+def missing(feature: str, extra: str, *packages: str, otherwise: str = "") -> MissingError:
+    """Return the error for packages that an extra of dpinfer brings; ``otherwise`` is a second
+    remedy.
+    """
     remedies = [f"pip install 'dpinfer[{extra}]'"]
     if otherwise:
         remedies.append(otherwise)
-    return MissingError(f"{what} needs {' and '.join(packages)}: {', or '.join(remedies)}")
+    return MissingError(f"{feature} needs {' and '.join(packages)}: {', or '.join(remedies)}")

@@ -63,7 +63,7 @@ def shown(seen: Alarms, runs: int) -> dict[str, Any]:
     return {
         "true": seen.true,
         "false": seen.false,
-        "allowed": seen.allowed,
+        "allowed": seen.bound,
         "refuted": seen.refuted,
         "runs": runs,
     }

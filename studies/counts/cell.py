@@ -73,7 +73,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> Found:
         assert result.geometry is not None
         centre = result.geometry.centre
         asked = at.asked.in_units(design, centre)
-        about = stated_estimand(result, design, at.people, at.asked)
+        about = stated_estimand(result, design, at.observations, at.asked)
         other = without_noise(design, sample).in_units(design, centre)
         low, high = result.conf_int().T
         printed = result.reported
@@ -82,7 +82,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> Found:
             inside = (low <= coef) & (coef <= high)
             return [float(value) for value in np.where(printed, inside, np.nan)]
 
-        estimands = alternative_estimands(result, design, at.people, at.asked).tolist()
+        estimands = alternative_estimands(result, design, at.observations, at.asked).tolist()
         instead = [
             {
                 "name": row["name"],

@@ -13,7 +13,7 @@ from helpers.terminal import run_here
 
 
 def names(report):
-    return {finding.name for finding in report.findings if finding.found}
+    return {finding.name for finding in report.findings if finding.is_fault}
 
 
 def test_nothing_is_found_here():
@@ -68,4 +68,4 @@ def test_poor_functions_are_found(name, monkeypatch):
     honest = dpinfer.audit.ndtri if name == "ndtri" else np.log
     owner = dpinfer.audit if name == "ndtri" else dpinfer.audit.np
     monkeypatch.setattr(owner, name, lambda values: honest(values) * (1 + 2.0**-34))
-    assert dpinfer.audit.CHECKS["floats"](0.0).found
+    assert dpinfer.audit.CHECKS["floats"](0.0).is_fault

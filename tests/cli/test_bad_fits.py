@@ -101,13 +101,17 @@ BAD_SPECS = {
         GOOD + '[model]\ntarget = "robust"\n',
         '"robust" belongs to the loss linear, not to logistic',
     ),
-    "target that is gone": (
+    "no such target": (
         GOOD + '[model]\ntarget = "unweighted"\n',
-        '"unweighted" is gone',
-        "leave the target out",
+        "[model] target",
+        '"ordinary" or "robust"',
+    ),
+    "two adjacencies": (
+        other(**{"rho = 0.5": 'rho = 1\nadjacency = "replace"\nneighbours = "add-remove"\n'}),
+        "[privacy] adjacency and [privacy] neighbours are two names",
     ),
     "pure target": (
-        other(**{"rho = 0.5": "epsilon = 1"}) + '[model]\ntarget = "asked"\n',
+        other(**{"rho = 0.5": "epsilon = 1"}) + '[model]\ntarget = "ordinary"\n',
         "delta beside it",
     ),
     "target of the others": (
@@ -140,9 +144,9 @@ BAD_SPECS = {
     ),
     "penalty": (GOOD + '[model]\npenalty = "small"\n', "[model] penalty", "0 or a number above"),
     "tiny penalty": (GOOD + "[model]\npenalty = 1e-15\n", "penalty of at least"),
-    "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", '"asked" or "robust"'),
+    "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", '"ordinary" or "robust"'),
     "svm target": (
-        GOOD + '[model]\nloss = "svm"\ntarget = "asked"\n',
+        GOOD + '[model]\nloss = "svm"\ntarget = "ordinary"\n',
         "Poisson regression only",
         "penalised",
     ),

@@ -93,7 +93,7 @@ def test_options_alone_and_a_json_receipt(folder):
     assert receipt["budget"] == {"kind": "ApproxDP", "epsilon": 1.0, "delta": 1e-6}
     assert receipt["coefficients"] == result.table(0.9)
     assert result.privacy.budget == dp.ApproxDP(1.0, 1e-6)
-    assert not result.privacy.booked
+    assert not result.privacy.in_ledger
     assert sorted(os.listdir(folder / "new/place")) == FILES
     assert "90% interval" in (folder / "new/place/report.html").read_text(encoding="utf-8")
 
@@ -360,7 +360,7 @@ def test_a_reader_that_leaves_is_no_error(folder):
         ["bash", "-c", command], cwd=folder, capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (141, "")
-    assert saved(folder).privacy.booked
+    assert saved(folder).privacy.in_ledger
 
 
 def test_python_m_dpinfer():
@@ -389,7 +389,7 @@ def test_what_is_not_identified_is_said_and_kept(folder, monkeypatch):
     arguments += ["--delta", "1e-6", "-o", "out", "--spend-anyway"]
     shown = succeeds(run_here(*arguments, cwd=folder))
     result = saved(folder, "out")
-    assert result.model.target == "asked"
+    assert result.model.target == "ordinary"
     assert not result.reported.any()
     assert "4 coefficients have no estimate at this budget" in " ".join(shown.split())
     assert result.status[1] in " ".join(shown.split())
@@ -401,14 +401,14 @@ def test_guarantee_hopeless_fits_stop(folder):
     """Four hundred records at rho = .05: the dry run tells, the fit stops, and nothing is booked
     unless it is told to.
     """
-    asked = ("fit", "fit.toml", "--target", "asked", "--rho", "0.05")
+    asked = ("fit", "fit.toml", "--target", "ordinary", "--rho", "0.05")
     told = json.loads(succeeds(run_here(*asked, "--dry-run", "--json", cwd=folder)))
     assert told["hopeless"] is True
     assert "--spend-anyway" in succeeds(run_here(*asked, "--dry-run", cwd=folder))
     stopped = run_here(*asked, "--force", cwd=folder)
     fails(
         stopped,
-        "simulated fits print 0 of 4 lines on average",
+        "0 of 4 in simulated fits, on average",
         "nothing was booked",
         "--spend-anyway",
     )
@@ -422,14 +422,14 @@ def test_guarantee_hopeless_fits_stop(folder):
 def test_rare_events_stop_a_fit_and_others_do_not(folder):
     """The same records and budget: what the schema says of the outcome decides."""
     files_in(folder, 4000)
-    asked = ("fit", "fit.toml", "--target", "asked", "-o")
+    asked = ("fit", "fit.toml", "--target", "ordinary", "-o")
     assert (
         json.loads(succeeds(run_here(*asked, "b", "--dry-run", "--json", cwd=folder)))["hopeless"]
         is False
     )
     schema = dp.Schema.read(folder / "schema.toml")
     schema.guess({"y": {"NA": 0.002}}).write(folder / "schema.toml")
-    fails(run_here(*asked, "a", cwd=folder), "hardly a line is likely to be printed")
+    fails(run_here(*asked, "a", cwd=folder), "hardly a coefficient is likely to be reported")
     assert entries(folder) == ()
     schema.write(folder / "schema.toml")
     succeeds(run_here(*asked, "b", cwd=folder))
@@ -438,7 +438,7 @@ def test_rare_events_stop_a_fit_and_others_do_not(folder):
 
 def test_a_private_number_of_records_stops_nothing(folder):
     """Whether there are enough would tell how many there are."""
-    asked = ("--target", "asked", "--rho", "0.05", "--neighbours", "add-remove")
+    asked = ("--target", "ordinary", "--rho", "0.05", "--neighbours", "add-remove")
     dp.Ledger.create(folder / "other.db", dp.ZCDP(1.0), neighbours="add-remove")
     succeeds(run_here("fit", "fit.toml", *asked, "--ledger", "other.db", cwd=folder))
     assert len(dp.Ledger.open(folder / "other.db").entries()) == 1

@@ -95,7 +95,7 @@ def test_a_fit_and_its_files(folder):
         succeeds(run_here("fit", spec(folder, 'model = {loss = "linear"}'), cwd=folder)).split()
     )
     result, (entry,) = saved(folder), dp.Ledger.open(folder / "ledger.db").entries()
-    assert (result.model.target, result.privacy.release) == ("asked", entry.release)
+    assert (result.model.target, result.privacy.release) == ("ordinary", entry.release)
     assert result.conf_int()[1, 0] < 2 < result.conf_int()[1, 1]
     page = (folder / "release/report.html").read_text(encoding="utf-8")
     for words in ("ordinary least squares", "of the released line", "Released centre"):

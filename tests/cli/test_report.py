@@ -97,6 +97,6 @@ def test_what_is_refused(folder, arguments, words):
 
 
 def test_a_release_is_told(folder):
-    booked = replace(LOGIT, privacy=replace(LOGIT.privacy, booked=True, release="abc"))
+    booked = replace(LOGIT, privacy=replace(LOGIT.privacy, in_ledger=True, release="abc"))
     booked.save(folder / "all/result.json")
     assert json.loads(succeeds(beside(folder, "--json")))["releases"] == ["abc", None]

@@ -50,7 +50,7 @@ def test_what_is_open_says_so_and_what_is_known_instead_is_indented(width):
 
 
 def test_json_has_no_numbers_that_are_none(aside, capsys):
-    screen.Screen(as_json=True).give({"coefficients": aside.table(), "total": dp.ZCDP(1.0)})
+    screen.Screen(as_json=True).emit({"coefficients": aside.table(), "total": dp.ZCDP(1.0)})
     told = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert told["coefficients"][0]["high"] is None
     assert told["coefficients"][0]["status"]
@@ -58,11 +58,11 @@ def test_json_has_no_numbers_that_are_none(aside, capsys):
 
 
 def test_quiet_and_json_show_nothing_else(capsys):
-    for talk in (screen.Screen(quiet=True), screen.Screen(as_json=True)):
-        talk.show("words")
-        talk.note("words")
-        assert not talk.live
-    screen.Screen(quiet=True).give({"a": 1})
+    for console in (screen.Screen(quiet=True), screen.Screen(as_json=True)):
+        console.show("words")
+        console.note("words")
+        assert not console.live
+    screen.Screen(quiet=True).emit({"a": 1})
     assert capsys.readouterr() == ("", "")
 
 
@@ -83,7 +83,7 @@ def test_names_are_broken_where_their_parts_meet(monkeypatch, capsys):
     """At 80 columns; no line ends inside a word, and nothing of a name is lost."""
     heads = ("Coefficient", "Estimate", "Std. error", "95% interval", "p", "Noise")
     rows = [[name, "-0.030", "0.038", "-0.104 to 0.044", ".429", "47%"] for name in NAMES]
-    out = printed(lambda: screen.sheet(heads, rows), monkeypatch, capsys)
+    out = printed(lambda: screen.table(heads, rows), monkeypatch, capsys)
     assert max(map(len, out.splitlines())) <= 80
     names = " ".join(re.split(r" {3,}", line)[0] for line in out.splitlines())
     words = set(re.split(r"[_ :\[\]]", names))
@@ -101,9 +101,9 @@ def test_headings_give_way_to_names(monkeypatch, capsys):
         "above high",
     )
     rows = [[name, *"00000"] for name in NAMES[1:]]
-    out = printed(lambda: screen.sheet(heads, rows), monkeypatch, capsys)
+    out = printed(lambda: screen.table(heads, rows), monkeypatch, capsys)
     assert any(line.startswith(f"{NAMES[1]} ") for line in out.splitlines())
-    wide = printed(lambda: screen.sheet(heads, rows[1:]), monkeypatch, capsys, columns=120)
+    wide = printed(lambda: screen.table(heads, rows[1:]), monkeypatch, capsys, columns=120)
     assert "no level or number" in wide
 
 

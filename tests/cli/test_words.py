@@ -57,11 +57,12 @@ PYTHON = re.compile(r"\b\w+=['\")({]|\bdp\.|\b[a-z_]+=(?=[\s,:;.)]|$)|\bNone\b|D
 ASKED = {
     "add-remove with a penalty": ["--epsilon", "1", "--neighbours", "add-remove"],
     "units without ids": ["--rho", "1", "--neighbours", "replace-unit"],
-    "asked and pure": ["--epsilon", "1", "--target", "asked"],
-    "asked and a penalty": ["--rho", "1", "--target", "asked", "--penalty", "0.1"],
-    "asked svm": ["--rho", "1", "--target", "asked", "--loss", "svm"],
-    "no intercept": ["--rho", "1", "--target", "asked", "--formula", "y ~ a - 1"],
-    "a target that is gone": ["--rho", "1", "--target", "unweighted"],
+    "ordinary and pure": ["--epsilon", "1", "--target", "ordinary"],
+    "ordinary and a penalty": ["--rho", "1", "--target", "ordinary", "--penalty", "0.1"],
+    "ordinary svm": ["--rho", "1", "--target", "ordinary", "--loss", "svm"],
+    "no intercept": ["--rho", "1", "--target", "ordinary", "--formula", "y ~ a - 1"],
+    "no such target": ["--rho", "1", "--target", "unweighted"],
+    "two adjacencies": ["--rho", "1", "--adjacency", "replace", "--neighbours", "add-remove"],
     "tail of another loss": ["--rho", "1", "--tail", "all"],
     "unknown neighbours": ["--rho", "1", "--neighbours", "nobody"],
     "delta alone": ["--rho", "1", "--delta", "0.1"],
@@ -135,12 +136,9 @@ def test_a_dry_run_names_each_kind_of_noise_once(folder):
         assert said in flat
 
 
-@pytest.mark.parametrize("target", ["weighted", "mean"])
-def test_an_earlier_name_of_the_target_is_told(target, folder):
-    done = run_here(*FIT, "--rho", "1", "--target", target, "--out", "o", cwd=folder)
-    assert f'"{target}" is now called "asked"' in done.stderr
-    succeeds(done)
-    assert dp.FitResult.load(folder / "o/result.json").model.target == "asked"
+def test_the_other_name_of_the_ordinary_target(folder):
+    succeeds(run_here(*FIT, "--rho", "1", "--target", "asked", "--out", "o", cwd=folder))
+    assert dp.FitResult.load(folder / "o/result.json").model.target == "ordinary"
 
 
 def test_few_usable_records_are_said(folder):

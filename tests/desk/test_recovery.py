@@ -117,7 +117,9 @@ def with_result(desk, ticket, release):
     table = desk.table("visits")
     model = ticket.question.model(table.schema, table.ledger().neighbours)
     result = model.fit(table.data_path).result_
-    privacy = type(result.privacy)(**{**vars(result.privacy), "release": release, "booked": True})
+    privacy = type(result.privacy)(
+        **{**vars(result.privacy), "release": release, "in_ledger": True}
+    )
     desk.folder.result(ticket.id).parent.mkdir()
     whole = type(result)(**{**vars(result), "privacy": privacy})
     desk.folder.result(ticket.id).write_text(whole.to_json(), encoding="utf-8")

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 import dpinfer as dp
-from dpinfer.estimators.aliases import ANSWERS, HERE, IN_OPTIONS, IN_PYTHON, IN_SPECS, answer
+from dpinfer.estimators.aliases import (
+    HERE,
+    IN_OPTIONS,
+    IN_PYTHON,
+    IN_SPECS,
+    MODEL_ADVICE,
+    model_advice,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8")
 
@@ -56,16 +63,16 @@ def test_other_names_are_just_not_there(name):
 
 
 def test_one_name_one_answer():
-    names = [name for one in ANSWERS for name in one.names.split()]
+    names = [name for one in MODEL_ADVICE for name in one.names.split()]
     assert len(set(names)) == len(names)
-    assert all(answer(name) is one for one in ANSWERS for name in one.names.split())
-    assert answer("negative-binomial") is answer("NegativeBinomialRegression")
+    assert all(model_advice(name) is one for one in MODEL_ADVICE for name in one.names.split())
+    assert model_advice("negative-binomial") is model_advice("NegativeBinomialRegression")
     assert not set(names) & {"linear", "svm", "quantile"}  # nobody is sent away from what is here
 
 
 @pytest.mark.parametrize("words", [IN_PYTHON, IN_SPECS, IN_OPTIONS])
 def test_sentences_have_no_gaps(words):
-    for one in ANSWERS:
+    for one in MODEL_ADVICE:
         sentence = one.sentence(words)
         assert not re.search(r"[{}]|\.\.", sentence)
         assert any(word in sentence for word in words.values())
@@ -86,4 +93,4 @@ def test_the_page_and_the_table_agree():
     _, _, *rows = re.findall(
         r"^\|.*\|$", PAGE.split("## I want")[1].split("\n## ")[0], re.MULTILINE
     )
-    assert rows == [row(one) for one in ANSWERS]
+    assert rows == [row(one) for one in MODEL_ADVICE]

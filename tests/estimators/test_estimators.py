@@ -44,14 +44,14 @@ def test_private_fits_find_the_signs(cls, budget):
     assert model.coef_[0, 0] > 0 > model.coef_[0, 1]
     assert model.score(X, Y) > 0.65
     free = cls is dp.LogisticRegression and not isinstance(budget, dp.PureDP | dp.NoPrivacy)
-    assert (model.result_.model.target == "asked") == free
+    assert (model.result_.model.target == "ordinary") == free
     assert (model.penalty_ > 0) != free
     assert f"{model.penalty_:.6g}" in model.result_.summary()
 
 
 def test_what_is_asked_for_decides_the_target():
     asked = {
-        "asked": {"budget": dp.ApproxDP(2, 1e-6)},
+        "ordinary": {"budget": dp.ApproxDP(2, 1e-6)},
         "unpenalised": {"budget": dp.ZCDP(0.5), "target": "unpenalised"},
         "penalised": {"budget": dp.ZCDP(0.5), "penalty": 0.01},
     }
@@ -280,14 +280,14 @@ def in_geometry(n=20_000, **options):
     return model.fit(X, y), X
 
 
-@pytest.mark.parametrize("target", [None, "asked"])
+@pytest.mark.parametrize("target", [None, "ordinary"])
 @pytest.mark.parametrize("budget", [dp.ZCDP(0.5), dp.ApproxDP(4.0, 1e-6)])
 def test_the_target_without_a_penalty(target, budget):
     """Ordinary coefficients and intercept, whatever centre the result reports its own at."""
     model, X = in_geometry(budget=budget, target=target)
     assert model.coef_[0] == pytest.approx([0.05, -0.5], abs=0.05)
     assert model.intercept_[0] == pytest.approx(-2.4, abs=0.25)
-    assert model.result_.model.target == "asked"
+    assert model.result_.model.target == "ordinary"
     at_centre = model.decision_function(model.result_.geometry.centre[None])
     assert at_centre[0] == pytest.approx(model.result_.estimate[0], rel=1e-9)
     assert model.predict_proba(X[:50]).shape == (50, 2)
@@ -303,10 +303,9 @@ def test_a_geometry_plan_and_add_remove_neighbours():
 def test_what_a_geometry_refuses():
     plan = dp.GeometryPlan(dp.ZCDP(0.5))
     for fault, options in (
-        ("pure", {"budget": dp.PureDP(1.0), "target": "asked"}),
-        ("penalty", {"budget": dp.ZCDP(1.0), "target": "asked", "penalty": 0.1}),
-        ("takes a budget", {"target": "asked"}),
-        ("'unweighted' is gone", {"budget": dp.ZCDP(1.0), "target": "unweighted"}),
+        ("pure", {"budget": dp.PureDP(1.0), "target": "ordinary"}),
+        ("penalty", {"budget": dp.ZCDP(1.0), "target": "ordinary", "penalty": 0.1}),
+        ("takes a budget", {"target": "ordinary"}),
         ("GeometryPlan", {"plan": plan, "budget": dp.ZCDP(1.0)}),
         ("there is no target 'median'", {"budget": dp.ZCDP(1.0), "target": "median"}),
     ):
@@ -321,7 +320,7 @@ def test_what_a_geometry_refuses():
 def test_a_formula_in_a_geometry():
     demo = dp.datasets.rand_hie()
     model = dp.LogisticRegression(
-        demo.formula, schema=demo.schema, budget=dp.ZCDP(0.1875), target="asked", insecure_seed=0
+        demo.formula, schema=demo.schema, budget=dp.ZCDP(0.1875), target="ordinary", insecure_seed=0
     ).fit(demo.table)
     assert model.result_.names[-1] == "health[poor]"
     assert "one person-year" in model.result_.summary()

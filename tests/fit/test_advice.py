@@ -109,7 +109,7 @@ def test_a_fit_that_is_told_to_be_hopeless_prints_hardly_a_line(model, d):
         futility = bool(asked.recipe(asked.read(X, y)[0], n).futility(n))
         warned.append(futility)
         if futility and rho > 1e-3:
-            with warnings.catch_warnings(action="ignore", category=dp.HopelessFitWarning):
+            with warnings.catch_warnings(action="ignore", category=dp.LowBudgetWarning):
                 fits = [asked.set_params(insecure_seed=seed).fit(X, y).result_ for seed in range(8)]
             assert np.mean([fit.reported.mean() for fit in fits]) < 0.1
     assert warned[0]
@@ -133,12 +133,12 @@ def test_the_warning_comes_before_the_booking():
     book = dp.Ledger(dp.ZCDP(1.0))
     asked.set_params(budget=dp.ZCDP(1e-4), ledger=book)
     with (
-        warnings.catch_warnings(action="error", category=dp.HopelessFitWarning),
-        pytest.raises(dp.HopelessFitWarning, match="whatever the 300 records hold"),
+        warnings.catch_warnings(action="error", category=dp.LowBudgetWarning),
+        pytest.raises(dp.LowBudgetWarning, match="whatever the 300 records hold"),
     ):
         asked.fit(X, y)
     assert book.entries() == ()
-    with pytest.warns(dp.HopelessFitWarning, match="The budget is spent all the same") as told:
+    with pytest.warns(dp.LowBudgetWarning, match="The budget is spent all the same") as told:
         asked.fit(X, y)
     assert told[0].filename == __file__
     assert len(book.entries()) == 1
@@ -149,7 +149,7 @@ def test_what_is_refused_is_not_warned_of(monkeypatch):
     asked, X, y = easy(dp.LogisticRegression, 300, 3)
     monkeypatch.setenv("DPINFER_THREADS", "-1")
     with (
-        warnings.catch_warnings(action="error", category=dp.HopelessFitWarning),
+        warnings.catch_warnings(action="error", category=dp.LowBudgetWarning),
         pytest.raises(dp.InputError, match="DPINFER_THREADS"),
     ):
         asked.set_params(budget=dp.ZCDP(1e-4)).fit(X, y)
@@ -174,7 +174,7 @@ def test_a_rare_outcome_is_hopeless_where_the_schema_says_so():
     rare = dp.LogisticRegression(
         "y ~ 1", schema=schema.guess({"y": {"y": 0.001}}), budget=dp.ZCDP(0.5)
     )
-    with pytest.warns(dp.HopelessFitWarning, match=r"that 0\.1% of them have"):
+    with pytest.warns(dp.LowBudgetWarning, match=r"that 0\.1% of them have"):
         rare.fit(frame)
 
 

@@ -35,8 +35,8 @@ def test_the_defaults():
     assert isinstance(chosen(budget=dp.PureDP(1.0)), Penalised)
     assert isinstance(chosen(budget=dp.NoPrivacy()), Ordinary)
     assert isinstance(chosen(budget=dp.NoPrivacy(), penalty=0.0), Penalised)
-    assert chosen(budget=APPROX).plan.target == "asked"
-    assert chosen(budget=APPROX, target="asked").plan == chosen(budget=APPROX).plan
+    assert chosen(budget=APPROX).plan.target == "ordinary"
+    assert chosen(budget=APPROX, target="ordinary").plan == chosen(budget=APPROX).plan
     for target in ("penalised", "unpenalised"):
         assert chosen(budget=APPROX, target=target).target == target
 
@@ -61,7 +61,7 @@ def test_least_squares():
     for budget in (dp.ZCDP(0.5), APPROX):
         recipe = chosen(LeastSquares("cautious"), budget=budget)
         assert isinstance(recipe, LinearSteps)
-        assert (recipe.plan.target, recipe.plan.tail) == ("asked", "cautious")
+        assert (recipe.plan.target, recipe.plan.tail) == ("ordinary", "cautious")
         assert chosen(LeastSquares(), budget=budget, target="robust").plan.target == "robust"
     plan = dp.LinearPlan(APPROX, tail="all")
     for tail in ("balanced", "all"):
@@ -71,15 +71,11 @@ def test_least_squares():
 
 
 @pytest.mark.parametrize("loss", [dp.Logistic(), LeastSquares()], ids=["logistic", "squares"])
-def test_earlier_targets(loss):
-    """Two names are told of and taken; the third is refused in a sentence, also beside a plan."""
-    for old in ("weighted", "mean"):
-        with pytest.warns(FutureWarning, match=f"'{old}' is now called 'asked'"):
-            assert chosen(loss, budget=APPROX, target=old).plan == chosen(loss, budget=APPROX).plan
-    with pytest.raises(
-        dp.InputError, match="'unweighted' is gone: 'asked' answers the same question"
-    ):
-        chosen(loss, budget=APPROX, target="unweighted")
+def test_the_other_name_of_the_ordinary_target(loss):
+    plan = chosen(loss, budget=APPROX).plan
+    assert chosen(loss, budget=APPROX, target="asked").plan == plan
+    with pytest.raises(dp.InputError, match="there is no target 'mean'"):
+        chosen(loss, budget=APPROX, target="mean")
 
 
 @pytest.mark.parametrize(
@@ -88,16 +84,16 @@ def test_earlier_targets(loss):
         ({}, "budget="),
         (
             {"budget": APPROX, "target": "median"},
-            "'asked', without a penalty.*'penalised' or 'unpenalised'.*'asked' or 'robust'",
+            "'ordinary', without a penalty.*'penalised' or 'unpenalised'.*'ordinary' or 'robust'",
         ),
         (
-            {"budget": dp.PureDP(1.0), "target": "asked"},
+            {"budget": dp.PureDP(1.0), "target": "ordinary"},
             "give a delta beside epsilon.*the target 'penalised'",
         ),
-        ({"budget": APPROX, "target": "asked", "penalty": 0.1}, "no penalty"),
+        ({"budget": APPROX, "target": "ordinary", "penalty": 0.1}, "no penalty"),
         ({"budget": APPROX, "plan": dp.GeometryPlan(APPROX)}, "leave out budget="),
         ({"plan": dp.GeometryPlan(APPROX), "target": "unweighted"}, "leave out budget="),
-        ({"plan": dp.GeometryPlan(APPROX), "neighbours": "add-remove"}, "leave out neighbours="),
+        ({"plan": dp.GeometryPlan(APPROX), "neighbours": "add-remove"}, "leave out adjacency="),
         ({"plan": 3.0}, "takes a dpinfer Plan"),
         (
             {"budget": APPROX, "target": "penalised", "neighbours": "add-remove"},
@@ -105,10 +101,10 @@ def test_earlier_targets(loss):
         ),
         ({"budget": APPROX, "neighbours": "replaced"}, "'replace' or 'add-remove'"),
         (
-            {"loss": dp.HuberHinge(), "budget": APPROX, "target": "asked"},
+            {"loss": dp.HuberHinge(), "budget": APPROX, "target": "ordinary"},
             "logistic regression.* least squares.* Poisson regression only",
         ),
-        ({"budget": APPROX, "target": "asked", "design": Design.of_rows(2)}, "intercept"),
+        ({"budget": APPROX, "target": "ordinary", "design": Design.of_rows(2)}, "intercept"),
         ({"loss": object(), "budget": APPROX}, "not a loss"),
     ],
 )

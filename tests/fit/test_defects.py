@@ -44,7 +44,7 @@ def logistic(terms, table, labels, budget, seed, notion="replace"):
     return checked(fit_stepped(Rows.of(design.rows(table), labels), design, plan, None, seed))
 
 
-def linear(terms, table, y, budget, seed, notion="replace", target="asked"):
+def linear(terms, table, y, budget, seed, notion="replace", target="ordinary"):
     design = Design.of_terms(terms, OutcomeScale.of_range(-10.0, 10.0))
     plan = dp.LinearPlan(budget, target, notion)
     rows = Rows.encoded(design.rows(table), design.outcome.bounded(y), "residual")

@@ -386,7 +386,7 @@ def test_the_ledger_is_charged_once_and_first():
     result = fit_stepped(source_of(values(1000)), DESIGN, plan(0.4), ledger)
     assert ledger.spent() == pytest.approx(0.4)
     assert result.privacy.private
-    assert result.privacy.booked
+    assert result.privacy.in_ledger
     with pytest.raises(dp.LedgerError):
         fit_stepped(
             SimpleNamespace(n=1000), DESIGN, plan(0.8), ledger
@@ -440,15 +440,12 @@ def arrays(n=3000):
 def test_targets_by_their_names():
     x, y = arrays()
     usual = model(budget=APPROX).fit(x, y).result_
-    named = model(budget=APPROX, target="asked").fit(x, y).result_
-    assert usual.model.target == "asked"
+    named = model(budget=APPROX, target="ordinary").fit(x, y).result_
+    assert usual.model.target == "ordinary"
     assert named.to_json() == usual.to_json()
-    for old in ("weighted", "mean"):
-        with pytest.warns(FutureWarning, match="is now called 'asked'"):
-            assert model(budget=APPROX, target=old).fit(x, y).result_.to_json() == usual.to_json()
-    with pytest.raises(dp.InputError, match="'unweighted' is gone"):
-        model(budget=APPROX, target="unweighted").fit(x, y)
-    with pytest.raises(dp.InputError, match=r"must be 'asked', not 'robust'|no target 'robust'"):
+    other = model(budget=APPROX, target="asked").fit(x, y).result_
+    assert other.to_json() == usual.to_json()
+    with pytest.raises(dp.InputError, match=r"must be 'ordinary', not 'robust'|no target 'robust'"):
         model(budget=APPROX, target="robust").fit(x, y)
 
 

@@ -35,7 +35,7 @@ ASKED = {
 
 def test_the_registry():
     assert (LogisticSteps, LinearSteps, PoissonSteps, Penalised) == RECIPES
-    assert TARGETS == ("asked", "robust", "penalised", "unpenalised")
+    assert TARGETS == ("ordinary", "robust", "penalised", "unpenalised")
     for recipe in RECIPES:
         told = [name for name in recipe.TARGETS if f"'{name}'" in recipe.OFFER]
         assert told == list(recipe.TARGETS) or recipe is Penalised
@@ -85,7 +85,7 @@ class TwiceSteps(LogisticSteps):
     """A new recipe."""
 
     NAME = "logistic regression, once more"
-    OFFER = "the new model has 'asked'"
+    OFFER = "the new model has 'ordinary'"
 
     @classmethod
     def of(cls, design, options):
@@ -125,9 +125,9 @@ def test_a_new_model_is_a_class_and_a_name(monkeypatch):
     assert "Method: a page of its own." in page
     assert dp.FitResult.from_json(result.to_json()).model == result.model
     study = dp.simulate.coverage(X, Y, model=model, replicates=4)
-    assert "logistic regression, once more, target asked" in study.setting
+    assert "logistic regression, once more, target ordinary" in study.setting
     assert np.array_equal(
         study.length, dp.simulate.coverage(X, Y, model=known, replicates=4).length, equal_nan=True
     )
-    with pytest.raises(dp.InputError, match="the new model has 'asked'"):
+    with pytest.raises(dp.InputError, match="the new model has 'ordinary'"):
         choose(DESIGN, Options(dp.Logistic(), dp.ZCDP(1.0), target="median"))

@@ -1,5 +1,7 @@
 """Plans of stepped fits: what they cost, what noise they have, which names they know."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent
@@ -111,28 +113,36 @@ def test_the_noise_of_a_stack_is_that_of_its_bound():
     assert plan.scales(numbers=False).gradient < scales.gradient
 
 
-@pytest.mark.parametrize("old", ["weighted", "mean"])
-@pytest.mark.parametrize("make", [dp.GeometryPlan, dp.LinearPlan])
-def test_earlier_names_of_the_target_are_told_of(old, make):
-    with pytest.warns(FutureWarning, match=f"'{old}' is now called 'asked'"):
-        plan = make(APPROX, old)
-    assert plan.target == "asked"
+@pytest.mark.parametrize("make", [dp.GeometryPlan, dp.LinearPlan, dp.PoissonPlan])
+def test_the_other_name_of_the_ordinary_target(make):
+    plan = make(APPROX, "asked")
+    assert plan.target == "ordinary"
     assert plan == make(APPROX)
 
 
-@pytest.mark.parametrize("make", [dp.GeometryPlan, dp.LinearPlan])
-def test_the_unweighted_target_is_refused_in_a_sentence(make):
-    with pytest.raises(
-        dp.InputError, match="'unweighted' is gone: 'asked' answers the same question"
-    ):
-        make(APPROX, "unweighted")
+@pytest.mark.parametrize("make", [dp.GeometryPlan, dp.LinearPlan, dp.PoissonPlan])
+def test_adjacency_has_two_names(make):
+    plan = make(APPROX, adjacency="add-remove")
+    assert plan == make(APPROX, neighbours="add-remove") == make(APPROX, "ordinary", "add-remove")
+    assert plan.adjacency == plan.neighbours == "add-remove"
+    assert make(APPROX).adjacency == "replace"
+    assert make(APPROX, adjacency="replace", neighbours="replace") == make(APPROX)
+    with pytest.raises(dp.InputError, match="adjacency= and neighbours= are two names of one"):
+        make(APPROX, adjacency="replace", neighbours="add-remove")
+
+
+@pytest.mark.parametrize("make", [dp.GeometryPlan, dp.LinearPlan, dp.PoissonPlan])
+def test_a_changed_plan_has_the_new_adjacency(make):
+    plan = make(APPROX, adjacency="add-remove")
+    assert replace(plan, draws=200).adjacency == "add-remove"
+    assert replace(plan, adjacency="replace") == replace(plan, neighbours="replace") == make(APPROX)
 
 
 @pytest.mark.parametrize("make", [dp.GeometryPlan, dp.LinearPlan])
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"target": "x"}, "the target must be 'asked'"),
+        ({"target": "x"}, "the target must be 'ordinary'"),
         ({"neighbours": "x"}, "neighbours must be"),
         ({"draws": 1.5}, "draws must be"),
         ({"draws": 10}, "draws must be"),
@@ -161,9 +171,9 @@ def test_gaussian_noise_needs_a_delta_or_rho(make, budget):
 
 
 def test_robust_is_of_least_squares_alone():
-    with pytest.raises(dp.InputError, match="must be 'asked', not 'robust'"):
+    with pytest.raises(dp.InputError, match="must be 'ordinary', not 'robust'"):
         dp.GeometryPlan(APPROX, "robust")
-    with pytest.raises(dp.InputError, match="belongs to the target 'asked'"):
+    with pytest.raises(dp.InputError, match="belongs to the target 'ordinary'"):
         dp.LinearPlan(APPROX, "robust", tail="all")
 
 

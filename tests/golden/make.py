@@ -152,7 +152,7 @@ FITS = {
     "asked rates by units": lambda: _rates(budget=dp.ZCDP(0.5)),
     "asked approx": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6)),
     "asked small": lambda: _rand(budget=dp.ZCDP(0.002)),
-    "asked zcdp": lambda: _rand(budget=dp.ZCDP(0.5), target="asked"),
+    "asked zcdp": lambda: _rand(budget=dp.ZCDP(0.5), target="ordinary"),
     "asked add-remove": lambda: _rand(
         plan=dp.GeometryPlan(dp.ApproxDP(1.0, 1e-6), neighbours="add-remove")
     ),
@@ -207,7 +207,7 @@ def numbers(result):
         }
         shown |= {"instead": list(result.instead.names), "known_instead": result.instead.estimate}
     if result.band is not None:
-        shown |= {"line": result.band.line, "clip": [result.band.clip, result.band.excess]}
+        shown |= {"line": result.band.pilot_coef, "clip": [result.band.clip, result.band.excess]}
     return shown
 
 

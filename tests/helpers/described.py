@@ -58,7 +58,7 @@ def privacy(**options):
         "budget": ZCDP(0.1),
         "unit": "one person",
         "events": events,
-        "booked": True,
+        "in_ledger": True,
         "private": True,
         "neighbours": Neighbours.REPLACE,
         "release": "0123456789abcdef",

@@ -118,8 +118,8 @@ def geometry(kind="logit"):
         columns=NAMES,
         family=kind,
         preconditioner=np.eye(d) / 20,
-        line=np.zeros(d),
-        most=2.0 if kind == "logit" else np.inf,
+        pilot_coef=np.zeros(d),
+        max_influence=2.0 if kind == "logit" else np.inf,
         centre=CENTRE,
         records=5000.0,
         low=np.array([0.0, 0.0, 0.0, 0.0, 0.0, 5.0]),
@@ -154,7 +154,7 @@ def kept(law, places):
     )
 
 
-def recipe(*, squares=False, target="asked"):
+def recipe(*, squares=False, target="ordinary"):
     """The recipe whose words a result has."""
     design = Design.of_terms([])
     if squares:
@@ -175,9 +175,9 @@ def opened(*, income=True, squares=False, private=True):
     estimate[reported] = answers.estimate
     full = geometry("identity" if squares else "logit")
     released = Geometry(
-        columns=names, family=full.family, preconditioner=full.preconditioner[:d, :d], line=full.line[:d],
-        most=full.most, centre=full.centre[: d - 1], records=full.records, low=full.low[: d - 1],
-        high=full.high[: d - 1], clipped=full.clipped if income else (),
+        columns=names, family=full.family, preconditioner=full.preconditioner[:d, :d],
+        pilot_coef=full.pilot_coef[:d], max_influence=full.max_influence, centre=full.centre[: d - 1],
+        records=full.records, low=full.low[: d - 1], high=full.high[: d - 1], clipped=full.clipped if income else (),
     )  # fmt: skip
     outcome = "spent" if squares else "visit"
     formula = f"{outcome} ~ {' + '.join(['age', 'left', 'right', 'health', 'income'][: 5 if income else 4])}"
@@ -192,7 +192,7 @@ def opened(*, income=True, squares=False, private=True):
             loss,
             0.0,
             5000,
-            "asked",
+            "ordinary",
             "noisy steps",
             "steps",
             of="residual" if squares else "margin",
@@ -202,7 +202,7 @@ def opened(*, income=True, squares=False, private=True):
             dp.ZCDP(0.1),
             "one person",
             (NoisySum("frame", dp.ZCDP(0.1), 1.0),),
-            booked=False,
+            in_ledger=False,
             private=private,
         ),
         status,

@@ -204,7 +204,7 @@ def test_a_fit_is_booked_whole(make):
     (booked,) = ledger.entries()
     assert booked.events == result.privacy.events
     assert [event.step for event in booked.events] == ["estimate", "matrices"]
-    assert result.privacy.booked
+    assert result.privacy.in_ledger
     assert booked.unit == "one record"
     with pytest.raises(dp.LedgerError):
         dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=dp.ZCDP(0.7), ledger=ledger)

@@ -35,7 +35,7 @@ def test_glance_is_one_row():
     assert math.isnan(row.pop("delta"))
     assert row == {
         "model": "logistic regression",
-        "target": "asked",
+        "target": "ordinary",
         "outcome": "visit",
         "formula": "visit ~ age + left + right + health + income",
         "nobs": 5000.0,

@@ -18,7 +18,7 @@ from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.simulate import Forecast, synthetic
-from dpinfer.simulate.synthetic import OfGuesses, Repeated, most_records
+from dpinfer.simulate.synthetic import OfGuesses, Repeated, max_records
 
 # The package has a function of the same name.
 forecast_module = sys.modules[Forecast.__module__]
@@ -151,7 +151,7 @@ def test_many_records_take_no_more_than_some(monkeypatch):
     whole = dp.simulate.forecast(
         FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9
     )
-    assert most_records(5) == 50_000
+    assert max_records(5) == 50_000
     monkeypatch.setattr(synthetic, "_RECORDS", 2000)
     few = dp.simulate.forecast(
         FORMULA, schema=SCHEMA, records=12_000, budgets=[BUDGET], replicates=9
@@ -190,7 +190,7 @@ def test_a_forecast_is_what_a_study_then_finds():
     ("model", "formula", "budget", "options"),
     [
         (dp.LogisticRegression, FORMULA, dp.PureDP(5.0), {}),
-        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"target": "asked"}),
+        (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"target": "ordinary"}),
         (dp.LogisticRegression, FORMULA, dp.ZCDP(0.5), {"neighbours": "add-remove"}),
         (dp.LinearSVC, FORMULA, dp.ZCDP(0.5), {"target": "unpenalised"}),
         (dp.LinearRegression, "cost ~ age + region", dp.ZCDP(0.5), {"target": "robust"}),
@@ -265,7 +265,7 @@ def test_a_level_that_nobody_has():
     assert found.reported[0].tolist() == [1, 1, 1, 0]
     assert "– (0%)" in found.summary()
     assert found.open() == ("region[c]",)
-    assert "Likely to be open at rho 1: region[c]." in found.summary()
+    assert "Not likely to be reported at rho 1: region[c]." in found.summary()
 
 
 def test_within_counts_fits_that_do_not_report():
@@ -301,7 +301,7 @@ def test_ranges_allow_for_guesses():
     words = " ".join(found.summary().split())
     assert f"±{found.low[0, 1]:.2g} to {found.high[0, 1]:.2g}" in words
     assert "0.9 to 2.3 times as long" in words
-    assert "one in 16 was open" in words
+    assert "one in 16 was not reported" in words
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(0, 100, 4000), "region": rng.choice([*"abc"], 4000)})
     table["ill"] = np.where(rng.random(4000) < 0.5, "yes", "no")
@@ -446,7 +446,7 @@ def test_weights_need_a_table():
         ),
         ({"formula": None, "schema": None, "model": 3}, "takes a dpinfer model"),
         ({"like": pd.DataFrame(), "effects": {"age": 1.0}}, "is for records that are made up"),
-        ({"formula": "ill ~ age - 1", "target": "asked"}, "needs an intercept"),
+        ({"formula": "ill ~ age - 1", "target": "ordinary"}, "needs an intercept"),
     ],
 )
 def test_bad_requests(options, words):

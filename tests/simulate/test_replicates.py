@@ -58,7 +58,7 @@ def study(budget=None, **options):
 
 def test_the_estimators_own_path_is_studied():
     found = study(replicates=96)
-    assert "logistic regression, target asked" in found.setting
+    assert "logistic regression, target ordinary" in found.setting
     kept = np.array([True, True, True, False])  # four records have the level z
     assert np.all(found.reported[kept] > 0.9)
     assert found.reported[3] < 0.5
@@ -202,7 +202,7 @@ SCORES = SCHEMA.columns | {"score": Outcome("score", low=-20.0, high=40.0)}
 SCORED = TABLE.assign(score=2 + TABLE["a"] + np.exp(RNG.standard_normal(N)))
 
 
-@pytest.mark.parametrize("target", ["asked", "robust"])
+@pytest.mark.parametrize("target", ["ordinary", "robust"])
 def test_least_squares(target):
     """Of the robust target what is asked is the Huber regression that is stated; of the other one
     it is not.
@@ -298,11 +298,11 @@ def test_a_wrong_width_is_seen(monkeypatch):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"target": "asked", "loss": dp.HuberHinge()}, "logistic regression"),
-        ({"target": "asked", "penalty": 0.1}, "no penalty"),
-        ({"target": "asked", "budget": dp.PureDP(1.0)}, "pure"),
+        ({"target": "ordinary", "loss": dp.HuberHinge()}, "logistic regression"),
+        ({"target": "ordinary", "penalty": 0.1}, "no penalty"),
+        ({"target": "ordinary", "budget": dp.PureDP(1.0)}, "pure"),
         ({"target": "robust"}, "there is no target"),
-        ({"target": "unweighted"}, "'unweighted' is gone"),
+        ({"target": "unweighted"}, "there is no target 'unweighted'"),
     ],
 )
 def test_faults(options, fault):
@@ -318,5 +318,5 @@ def test_a_recipe_without_an_estimand_is_refused():
 def test_rows_without_a_schema_have_no_geometry():
     with pytest.raises(dp.InputError, match="studied on a table"):
         dp.simulate.coverage(
-            SOURCE.block.rows, SOURCE.block.labels, budget=dp.ZCDP(1.0), target="asked"
+            SOURCE.block.rows, SOURCE.block.labels, budget=dp.ZCDP(1.0), target="ordinary"
         )

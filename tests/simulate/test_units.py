@@ -49,7 +49,7 @@ def units_of(block):
 
 def test_a_replicate_has_whole_units():
     people = population()
-    known = set(units_of(people.whole.block))
+    known = set(units_of(people.records.block))
     blocks = [people.sample(3, replicate).block for replicate in range(200)]
     for block in blocks[:3]:
         found = units_of(block)
@@ -103,7 +103,7 @@ def test_what_is_asked_and_stated_are_those_of_statsmodels(rows, weighted):
     errors = clustered(raw, shares * (Y - expit(raw @ plain.params)), plain)
     assert np.allclose(about.std_error[1:], errors[1:], rtol=1e-3)
     # at this budget every row counts fully: a smaller largest influence gives rows their weights
-    geometry = replace(result.geometry, most=0.2 * result.geometry.most)
+    geometry = replace(result.geometry, max_influence=0.2 * result.geometry.max_influence)
     seen = shares * geometry.row_weights(X)
     assert seen.sum() < 0.99 * shares.sum()
     other = GLM(Y, raw, family=families.Binomial(), freq_weights=seen).fit()

@@ -197,7 +197,7 @@ def test_synthetic_designs(name):
 def test_the_rate_is_that_of_its_truth():
     """With an exposure held at 1 the ordinary regression finds the coefficients it was made with."""
     data = load("syn_rate", Path())
-    found = without_noise(data.design, data.population.whole).in_units(data.design, np.zeros(8))
+    found = without_noise(data.design, data.population.records).in_units(data.design, np.zeros(8))
     truth = dict(zip(data.design.names, found.coef, strict=True))
     near = 5 * found.std_error.max()
     expected = {"(Intercept)": 0.3, "z0": 0.6, "z1": -0.4, "z2": 0.3, "z3": 0.0, "a[q]": 0.25}

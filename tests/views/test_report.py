@@ -298,7 +298,7 @@ def test_what_is_not_private_says_so_loudly(result):
 
 def test_the_statements():
     released = dataclasses.replace(
-        PLAIN, privacy=dataclasses.replace(PLAIN.privacy, booked=True, release="R-17")
+        PLAIN, privacy=dataclasses.replace(PLAIN.privacy, in_ledger=True, release="R-17")
     )
     for view in (tree(released).words(), dp.report.markdown(released)):
         assert "booked in a ledger before anything was computed from the data" in view

@@ -12,8 +12,22 @@ import pytest
 from matplotlib.container import ErrorbarContainer
 
 import dpinfer as dp
-from dpinfer.result.comparison import MOST
-from dpinfer.views import forest, forests
+from dpinfer.result.comparison import MAX_MODELS
+from dpinfer.views.forest import (
+    MODEL_STYLES,
+    NO_DIFFERENCE,
+    NO_INTERCEPT,
+    SCALES,
+    model_notes,
+    model_rows,
+)
+from dpinfer.views.forest_page import (
+    MODELS_NARROW,
+    MODELS_WIDE,
+    RESULT_NARROW,
+    RESULT_WIDE,
+    model_picture,
+)
 from helpers.open_results import opened
 
 LOGIT = opened()
@@ -23,12 +37,12 @@ COMPARISON = dp.compare({"all columns": LOGIT, "without income": SHORT})
 
 
 def test_rows_are_the_slopes_with_one_place_per_model():
-    rows = forests.rows(COMPARISON)
+    rows = model_rows(COMPARISON)
     assert [row.name for row in rows] == list(LOGIT.names[1:])
     assert rows[-1].bars[1] is None
     for row in rows[:-1]:
         for bar, result in zip(row.bars, COMPARISON.results, strict=True):
-            assert bar.shown == result.reported[result.names.index(row.name)]
+            assert bar.reported == result.reported[result.names.index(row.name)]
 
 
 def test_where_there_is_nothing_else_intercepts_are_drawn():
@@ -39,59 +53,59 @@ def test_where_there_is_nothing_else_intercepts_are_drawn():
         error=LOGIT.error.mapped(np.eye(int(LOGIT.reported.sum()))[:1]),
         status=LOGIT.status[:1],
     )
-    assert [row.name for row in forests.rows(dp.compare([alone, alone]))] == ["(Intercept)"]
+    assert [row.name for row in model_rows(dp.compare([alone, alone]))] == ["(Intercept)"]
 
 
 def test_marks_can_be_told_apart_and_seen():
-    assert len(forests.MARKS) == MOST
-    assert len({(mark.shape, mark.filled) for mark in forests.MARKS}) == MOST
-    assert len({mark.path for mark in forests.MARKS}) == MOST / 2
-    for mark in forests.MARKS:
+    assert len(MODEL_STYLES) == MAX_MODELS
+    assert len({(mark.shape, mark.filled) for mark in MODEL_STYLES}) == MAX_MODELS
+    assert len({mark.path for mark in MODEL_STYLES}) == MAX_MODELS / 2
+    for mark in MODEL_STYLES:
         parts = np.array([int(mark.colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
         linear = np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
         luminance = linear @ [0.2126, 0.7152, 0.0722]
         assert 1.05 / (luminance + 0.05) > 3  # what WCAG asks of graphics on white
 
 
-@pytest.mark.parametrize("sheet", [forests.WIDE, forests.NARROW])
-def test_bars_stand_where_the_numbers_are(sheet):
+@pytest.mark.parametrize("layout", [MODELS_WIDE, MODELS_NARROW])
+def test_bars_stand_where_the_numbers_are(layout):
     """On each panel a place is a linear function of a number."""
-    terms = {term.name: term for term in forests.rows(COMPARISON)}
-    drawing = forests.drawing(COMPARISON, sheet)
+    terms = {term.name: term for term in model_rows(COMPARISON)}
+    drawing = model_picture(COMPARISON, layout)
     drawn = [row for panel in drawing.panels for row in panel.rows]
     assert sorted(row.name[0] for row in drawn) == sorted(terms)
     for panel in drawing.panels:
         numbers, places = [0.0], [panel.zero]
         for row in panel.rows:
-            for bar, slot in zip(terms[row.name[0]].bars, row.slots, strict=True):
-                assert bool(slot.places) == (bar is not None and bar.shown)
-                assert row.clear < slot.middle < row.top + row.height
-                if slot.places:
+            for bar, placed in zip(terms[row.name[0]].bars, row.bars, strict=True):
+                assert bool(placed.ends) == (bar is not None and bar.reported)
+                assert row.clear < placed.middle < row.top + row.height
+                if placed.ends:
                     numbers += [bar.low, bar.estimate, bar.high]
-                    places += [slot.places[end] for end in ("low", "estimate", "high")]
+                    places += [placed.ends[end] for end in ("low", "estimate", "high")]
         assert np.allclose(np.polyval(np.polyfit(numbers, places, 1), numbers), places, atol=0.02)
-        assert min(places) >= sheet.left
-        assert max(places) <= sheet.right
+        assert min(places) >= layout.left
+        assert max(places) <= layout.right
     for before, after in pairwise(drawn):
         assert after.top >= before.top + before.height
     assert drawing.height > drawn[-1].top + drawn[-1].height
 
 
-@pytest.mark.parametrize("sheet", [forests.WIDE, forests.NARROW, forest.WIDE, forest.NARROW])
-def test_a_number_under_the_end_of_an_axis_is_on_the_sheet(sheet):
+@pytest.mark.parametrize("layout", [MODELS_WIDE, MODELS_NARROW, RESULT_WIDE, RESULT_NARROW])
+def test_a_number_under_the_end_of_an_axis_is_on_the_sheet(layout):
     """One of seven letters with its minus sign: half of it stands beyond the end."""
     half = 7 * 12 * 0.6 / 2  # letters of 12 pixels
-    assert half <= sheet.left
-    assert sheet.right + half <= sheet.width
+    assert half <= layout.left
+    assert layout.right + half <= layout.width
 
 
 def test_what_is_open_names_its_model():
     words = [
-        slot.word
-        for panel in forests.drawing(COMPARISON, forests.WIDE).panels
+        " ".join(placed.status)
+        for panel in model_picture(COMPARISON, MODELS_WIDE).panels
         for row in panel.rows
-        for slot in row.slots
-        if slot.word
+        for placed in row.bars
+        if placed.status
     ]
     assert words.count("all columns: open") == 4
     assert words.count("without income: open") == 3
@@ -104,12 +118,12 @@ def test_the_figure_has_the_numbers():
         for container in axes.containers:
             assert isinstance(container, ErrorbarContainer)
             drawn += list(container.lines[0].get_xdata())
-    kept = [bar.estimate for term in forests.rows(COMPARISON) for bar in term.present]
+    kept = [bar.estimate for term in model_rows(COMPARISON) for bar in term.reported]
     assert sorted(drawn) == pytest.approx(sorted(kept))
     (legend,) = figure.legends
     assert [words.get_text() for words in legend.get_texts()] == list(COMPARISON.names)
     note = figure.get_supxlabel()
-    for words in (forests.NO_INTERCEPT, forests.NO_DIFFERENCE, "rho = 0.1; protects one person"):
+    for words in (NO_INTERCEPT, NO_DIFFERENCE, "rho = 0.1; protects one person"):
         assert words in " ".join(note.split())
     assert "NOT PRIVATE" not in note
 
@@ -122,12 +136,12 @@ def test_the_figure_says_what_is_not_private():
 
 
 def test_different_kinds_are_said_under_the_picture():
-    kinds = " ".join(forests.notes(dp.compare([LOGIT, SQUARES]), 1))
+    kinds = " ".join(model_notes(dp.compare([LOGIT, SQUARES]), 1))
     assert "answer different questions" in kinds
-    assert "answer different questions" not in " ".join(forests.notes(COMPARISON, 1))
-    assert forests.SCALES in forests.notes(COMPARISON, 2)
+    assert "answer different questions" not in " ".join(model_notes(COMPARISON, 1))
+    assert SCALES in model_notes(COMPARISON, 2)
     ratios = dp.compare([LOGIT, SHORT], ratios=True)
-    assert "Coefficients are drawn: logarithms of the ratios." in forests.notes(ratios, 1)
+    assert "Coefficients are drawn: logarithms of the ratios." in model_notes(ratios, 1)
 
 
 def test_the_page_has_the_table_the_picture_and_what_differs():

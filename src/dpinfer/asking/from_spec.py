@@ -1,12 +1,12 @@
 """The table, schema, budget, plan and model that a spec asks for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpinfer.asking.spec import Spec
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.estimators.aliases import HERE
 from dpinfer.fit.penalised_plan import (
     ObjectivePerturbation,
@@ -14,7 +14,7 @@ from dpinfer.fit.penalised_plan import (
     Plan,
     default_plan,
 )
-from dpinfer.fit.step_plan import ASKED, EARLIER, GONE
+from dpinfer.fit.step_plan import ORDINARY, TARGET_ALIASES
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP
 from dpinfer.schema.columns import Wanted
@@ -95,6 +95,13 @@ def budget_of(spec: Spec) -> Total | None:
     return PureDP(given["epsilon"])
 
 
+def adjacency_of(spec: Spec) -> str | None:
+    """Return the adjacency that a spec asks for, under either of its names."""
+    given = spec["privacy"]
+    names = [spec.name_of("privacy", key) for key in ("adjacency", "neighbours")]
+    return one_of_two(names[0], given.get("adjacency"), names[1], given.get("neighbours"))
+
+
 def plan_of(spec: Spec) -> Plan:
     """Return the default plan of the budget, with the mechanism and the shares that are given."""
     budget: Budget = budget_of(spec) or NoPrivacy()
@@ -110,29 +117,19 @@ def plan_of(spec: Spec) -> Plan:
     return plan
 
 
-def model_of(
-    spec: Spec,
-    data: Data,
-    *,
-    study: bool = False,
-    remark: Callable[[str], None] | None = None,
-) -> "LinearModel":
+def model_of(spec: Spec, data: Data, *, study: bool = False) -> "LinearModel":
     """Return the estimator that a spec asks for; nothing is booked and nothing is read.
 
-    A ``study`` may do without privacy.  ``remark`` is called with a note where a key has a new name.
+    A ``study`` may do without privacy.
     """
     from dpinfer.estimators import models  # noqa: PLC0415  (loads scikit-learn)
 
     loss = spec["model"].get("loss", "logistic")
     options = {key: value for key, value in spec["model"].items() if key != "loss"}
     _check_keys(spec, loss, options)
+    if options.get("target") in TARGET_ALIASES:
+        options["target"] = TARGET_ALIASES[options["target"]]
     _check_target(spec, loss, options.get("target"))
-    if options.get("target") in EARLIER:
-        if remark is not None:
-            remark(
-                f'{spec.name_of("model", "target")} "{options["target"]}" is now called "{ASKED}"'
-            )
-        options["target"] = ASKED
     if "none" in spec["privacy"] and not study:
         raise BudgetError("[privacy] none is for studies: a fit needs epsilon or rho")
     budget = budget_of(spec) or NoPrivacy()
@@ -140,7 +137,7 @@ def model_of(
     privacy: dict[str, Any] = {"budget": budget}
     if {"mechanism", "shares"} & set(spec["privacy"]):
         privacy = {"plan": plan_of(spec)}
-    privacy["neighbours"] = spec["privacy"].get("neighbours")
+    privacy["adjacency"] = adjacency_of(spec)
     estimator = getattr(models, HERE[loss].name)
     model: LinearModel = estimator(data.formula, schema=data.schema, **options, **privacy)
     return model
@@ -161,12 +158,7 @@ def _check_keys(spec: Spec, loss: str, options: Mapping[str, Any]) -> None:
 
 def _check_target(spec: Spec, loss: str, target: str | None) -> None:
     """Raise `InputError` for a target of another loss; the model checks the rest."""
-    if target == GONE:
-        raise InputError(
-            f'{spec.name_of("model", "target")} "{target}" is gone: "{ASKED}" answers the same question, the ordinary '
-            "coefficients of all columns, with far shorter intervals; leave the target out"
-        )
-    if target in (None, ASKED, *EARLIER):
+    if target in (None, ORDINARY):
         return
     owners = [name for name, face in HERE.items() if target in face.targets]
     if loss not in owners:
@@ -181,9 +173,9 @@ def _check_budget(loss: str, target: str | None, budget: Budget) -> None:
         raise BudgetError(
             f"the loss {loss} needs Gaussian noise: give rho, or epsilon with delta beside it"
         )
-    if target == ASKED and target in HERE[loss].targets:
+    if target == ORDINARY and target in HERE[loss].targets:
         raise BudgetError(
-            f'the target "{ASKED}" needs Gaussian noise: give rho, or epsilon with delta beside it, or ask for the '
+            f'the target "{ORDINARY}" needs Gaussian noise: give rho, or epsilon with delta beside it, or ask for the '
             'target "penalised"'
         )
 

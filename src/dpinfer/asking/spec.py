@@ -13,9 +13,9 @@ from typing import Any
 
 from dpinfer.asking.rules import Rule, one_of
 from dpinfer.errors import InputError
-from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, answer
+from dpinfer.estimators.aliases import HERE, IN_OPTIONS, IN_SPECS, model_advice
 from dpinfer.fit.choose import TARGETS
-from dpinfer.fit.step_plan import FORMER
+from dpinfer.fit.step_plan import TARGET_ALIASES
 from dpinfer.schema.columns import did_you_mean
 from dpinfer.schema.toml import read_toml
 
@@ -56,6 +56,7 @@ _SHARES = Rule(
     "three positive numbers: [2, 1, 1]",
     {"type": "array", "minItems": 3, "maxItems": 3, "items": _ABOVE},
 )
+_ADJACENCY = one_of(["replace", "add-remove", "replace-unit", "add-remove-unit"])
 RULES: dict[str, dict[str, Rule]] = {
     "data": {
         "path": _FILE,
@@ -69,7 +70,7 @@ RULES: dict[str, dict[str, Rule]] = {
         "quantile": _INSIDE,
         "bandwidth": _POSITIVE,
         "penalty": _NOT_NEGATIVE,
-        "target": one_of(TARGETS, former=FORMER),  # the fit says what became of the former ones
+        "target": one_of(TARGETS, former=TARGET_ALIASES),
         "tail": one_of(["balanced", "cautious", "all"]),
         "far_values": one_of(["clip", "strict"]),
         "exposure": _TEXT,
@@ -81,7 +82,8 @@ RULES: dict[str, dict[str, Rule]] = {
         "none": _TRUE,
         "mechanism": one_of(["objective", "output"]),
         "shares": _SHARES,
-        "neighbours": one_of(["replace", "add-remove", "replace-unit", "add-remove-unit"]),
+        "adjacency": _ADJACENCY,
+        "neighbours": _ADJACENCY,  # another name of the same
         "ledger": _FILE,
     },
     "output": {"folder": _FILE, "title": _TEXT, "level": _LEVEL},
@@ -93,7 +95,8 @@ RULES: dict[str, dict[str, Rule]] = {
     },
 }
 _OPTIONS = {("data", "path"): "DATA", ("output", "folder"): "--out"}
-_BUDGET = ("epsilon", "delta", "rho", "none")
+# Keys that an option replaces together.
+_TOGETHER = (("epsilon", "delta", "rho", "none"), ("adjacency", "neighbours"))
 
 
 @dataclass(frozen=True)
@@ -180,9 +183,10 @@ def of_file(path: Path, options: Options | None = None) -> Spec:
             check(f"[{section}] {key}", value, RULES[section][key])
     sections = {section: dict(document.get(section, {})) for section in RULES}
     given = _given(options or {})
-    if any(("privacy", key) in given for key in _BUDGET):
-        for key in _BUDGET:
-            sections["privacy"].pop(key, None)
+    for keys in _TOGETHER:
+        if any(("privacy", key) in given for key in keys):
+            for key in keys:
+                sections["privacy"].pop(key, None)
     return _overruled(Spec(sections, path.parent), given)
 
 
@@ -208,7 +212,7 @@ def check(name: str, value: Any, rule: Rule) -> None:
     if rule.holds(value):
         return
     if rule is RULES["model"]["loss"] and isinstance(value, str):
-        instead = answer(value)
+        instead = model_advice(value)
         if instead is not None:
             spelling = IN_OPTIONS if name.startswith("--") else IN_SPECS
             raise InputError(f"{name} has no {short(value)}: {instead.sentence(spelling)}")

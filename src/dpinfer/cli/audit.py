@@ -24,20 +24,30 @@ def audit(
     """Run every check and say what was found."""
     from dpinfer import audit as audits  # noqa: PLC0415  (loads scipy.stats, which no other command needs)
 
-    talk = Screen(quiet, as_json)
-    report = audits.run(seconds, lambda name: talk.note(f"trying: {name}"))
+    console = Screen(quiet, as_json)
+    report = audits.run(seconds, lambda name: console.note(f"trying: {name}"))
     for finding in report.findings:
         verdict = Text("nothing found", style="green")
-        if finding.found:
+        if finding.is_fault:
             verdict = Text("FOUND", style="bold red")
-        talk.show(
+        console.show(
             title(finding.name),
-            facts({"Tried": finding.tried, "Result": finding.words, "Verdict": verdict}),
+            facts({"Tried": finding.tried, "Result": finding.message, "Verdict": verdict}),
         )
     end = "Nothing was found."
     if not report.clean:
         end = "A fault was found: publish nothing, and see SECURITY.md."
-    talk.show("", Text(end, style="bold"))
-    talk.give({"clean": report.clean, "findings": [vars(finding) for finding in report.findings]})
+    console.show("", Text(end, style="bold"))
+    findings = [
+        {
+            "name": finding.name,
+            "tried": finding.tried,
+            "found": finding.is_fault,
+            "words": finding.message,
+            "numbers": finding.numbers,
+        }
+        for finding in report.findings
+    ]
+    console.emit({"clean": report.clean, "findings": findings})
     if not report.clean:
         raise typer.Exit(1)

@@ -12,8 +12,9 @@ import dpinfer as dp
 from dpinfer.asking.from_spec import budget_of
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
+from dpinfer.cli.options import NeighboursOption, privacy_section
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.errors import InputError, LedgerError
+from dpinfer.errors import InputError, LedgerError, one_of_two
 from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.entries import Entry
@@ -43,12 +44,13 @@ def init(  # noqa: PLR0913  (the public face)
         str | None, typer.Option(help='What one row stands for, "one record" by default.')
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the data are.")] = None,
-    neighbours: Annotated[
-        str,
+    adjacency: Annotated[
+        str | None,
         typer.Option(
-            help='What may differ: "replace" or "add-remove" one row; "replace-unit", "add-remove-unit".'
+            help='What may differ: "replace" (the default) or "add-remove" one row; "replace-unit", "add-remove-unit".'
         ),
-    ] = "replace",
+    ] = None,
+    neighbours: NeighboursOption = None,
     schema: Annotated[
         Path | None, typer.Option(help="Take unit and title from this schema, and its [unit].")
     ] = None,
@@ -56,14 +58,11 @@ def init(  # noqa: PLR0913  (the public face)
     as_json: AsJson = False,
 ) -> None:
     """Make a ledger with a total for everything that is ever released from a data set."""
-    privacy = {
-        ("privacy", "epsilon"): epsilon,
-        ("privacy", "delta"): delta,
-        ("privacy", "rho"): rho,
-    }
-    total = budget_of(of_options(privacy))
+    total = budget_of(of_options(privacy_section(epsilon, delta, rho)))
     declared = None if schema is None else dp.Schema.read(schema)
-    notion = Neighbours.of(neighbours, units=declared is not None and declared.unit.many)
+    asked = one_of_two("--adjacency", adjacency, "--neighbours", neighbours)
+    many = declared is not None and declared.unit.many
+    relation = Neighbours.of(asked or Neighbours.REPLACE, units=many)
     assert total is not None
     if ledger.exists():
         raise InputError(
@@ -72,24 +71,24 @@ def init(  # noqa: PLR0913  (the public face)
     if declared is not None:
         unit = unit or declared.unit.name
         title = title or declared.title
-    unit = unit or ("one unit" if notion.units else "one record")
+    unit = unit or ("one unit" if relation.units else "one record")
     if not ledger.parent.is_dir():
         raise InputError(f"there is no folder {str(ledger.parent)!r}: make it first")
-    new = dp.Ledger.create(ledger, total, unit=unit, neighbours=notion, title=title or "")
-    talk = Screen(quiet, as_json)
-    talk.show(
+    new = dp.Ledger.create(ledger, total, unit=unit, adjacency=relation, title=title or "")
+    console = Screen(quiet, as_json)
+    console.show(
         Text(
-            f"A new ledger in {ledger}: {total}, for everything released about {unit} ({notion.sentence})."
+            f"A new ledger in {ledger}: {total}, for everything released about {unit} ({relation.sentence})."
         )
     )
-    talk.give(Account.of(new).state())
+    console.emit(Account.of(new).state())
 
 
 @app.command()
 def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """What was spent on what, and what is left."""
-    talk = Screen(quiet, as_json)
-    with talk.work("adding up"):
+    console = Screen(quiet, as_json)
+    with console.work("adding up"):
         account = Account.of(open_ledger(ledger))
     opened = account.ledger
     facts: dict[str, str | Text] = {
@@ -110,7 +109,7 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         facts["Levels"] = (
             f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
         )
-    talk.show(screen.title(opened.title or str(ledger)), screen.facts(facts), "")
+    console.show(screen.title(opened.title or str(ledger)), screen.facts(facts), "")
     rows: list[list[str]] = []
     releases = []
     for entry, rule in zip(account.entries, account.rules, strict=True):
@@ -131,10 +130,10 @@ def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None
         )
     heads = ("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost")
     if rows:
-        talk.show(screen.sheet(heads, rows, left=3))
+        console.show(screen.table(heads, rows, left=3))
     else:
-        talk.show(Text("Nothing was booked yet."))
-    talk.give(account.state() | {"levels_delta": taken, "releases": releases})
+        console.show(Text("Nothing was booked yet."))
+    console.emit(account.state() | {"levels_delta": taken, "releases": releases})
 
 
 @app.command()
@@ -153,19 +152,19 @@ def verify(
         raise LedgerError(chain.fault)
     booked = {entry.release: entry for entry in opened.entries()}
     judged = [_judged(path, booked) for path in results or []]
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     words = "1 entry" if chain.entries == 1 else f"{chain.entries} entries"
-    talk.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": chain.head}))
+    console.show(screen.facts({"Whole": f"{ledger}, {words}", "Head": chain.head}))
     if judged:
         rows = [
             [one["path"], (one["release"] or "none")[:8], one["fault"] or "matches"]
             for one in judged
         ]
-        talk.show("", screen.sheet(("Result", "Id", "In this ledger"), rows, left=3))
+        console.show("", screen.table(("Result", "Id", "In this ledger"), rows, left=3))
     keep = "Keep the number of entries and the head elsewhere: they tell whether an old copy was put back."
-    talk.show("", Text(keep))
+    console.show("", Text(keep))
     faults = [f"{one['path']!r} {one['fault']}" for one in judged if one["fault"]]
-    talk.give(
+    console.emit(
         {
             "ok": not faults,
             "path": str(ledger),
@@ -183,8 +182,8 @@ def verify(
 
 
 def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
-    """Whether a result is in the ledger with the releases that it names; it has no fault where it
-    is.
+    """Check whether a result is in the ledger with the releases that it names; it has no fault if
+    it is.
     """
     privacy = read_result(path).privacy
     entry = booked.get(privacy.release or "")
@@ -206,7 +205,7 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
 
 
 def open_ledger(path: Path) -> dp.Ledger:
-    """The ledger in a file that is there."""
+    """Open the ledger in a file that is there."""
     if not path.exists():
         raise InputError(
             f"there is no ledger {str(path)!r}: make one with `dpinfer budget init {path} --epsilon 1 --delta 1e-6`, "
@@ -216,7 +215,7 @@ def open_ledger(path: Path) -> dp.Ledger:
 
 
 def read_result(path: Path) -> dp.FitResult | dp.Description:
-    """A saved result or description."""
+    """Read a saved result or description."""
     try:
         document = path.read_text(encoding="utf-8")
         if is_description(document):
@@ -237,7 +236,9 @@ def read_result(path: Path) -> dp.FitResult | dp.Description:
 def after_booking(
     ledger: dp.Ledger | None, entry: Entry
 ) -> tuple[Account | None, dict[str, Any], dict[str, str]]:
-    """The ledger now, what would be left and by which rule; for a program and in words."""
+    """Return the ledger now, the total that would be left and by which rule; for a program and for
+    people.
+    """
     if ledger is None:
         words = {"Ledger": "none: nothing would be booked (--ledger names one)"}
         return None, {"allowed": None}, words
@@ -263,7 +264,7 @@ def after_booking(
 
 
 def listed(entry: Entry) -> dict[str, Any]:
-    """What an entry books, for a program."""
+    """Return the releases of an entry, for a program."""
     events = [{"step": e.step, "mechanism": e.mechanism, "share": e.share} for e in entry.events]
     return {
         "purpose": entry.purpose,

@@ -12,7 +12,6 @@ import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.asking import spec
 from dpinfer.asking.from_spec import data_of, model_of
-from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import Screen
 from dpinfer.errors import InputError
 from dpinfer.tables.arrow_files import Files
@@ -64,7 +63,7 @@ def coverage(
     ] = False,
 ) -> None:
     """Study the intervals of a fit."""
-    given, talk = spec.of_file(source), Screen(quiet)
+    given, console = spec.of_file(source), Screen(quiet)
     if given["study"].pop("checkpoint", False):
         if out is None:
             raise InputError(
@@ -77,22 +76,22 @@ def coverage(
         persistence.prepare(out)
     design, records = model.read(table)
     if (advice := model.recipe(design, records.n).advice(records.n)) and not as_json:
-        talk.note(f"note: {advice}")
-    with talk.bar("replicates") as progress:
+        console.note(f"note: {advice}")
+    with console.bar("replicates") as progress:
         study = dp.simulate.coverage(model, table, **options, progress=progress)
     if out is not None:
         for name, content in _files(study).items():
             persistence.write(out / name, content)
-            talk.note(f"wrote {out / name}")
+            console.note(f"wrote {out / name}")
     if "checkpoint" in options:
         options["checkpoint"].unlink(missing_ok=True)
     print(study.to_json() if as_json else study.summary())
 
 
 def _model_and_table(given: spec.Spec) -> tuple[Any, Any]:
-    """What is studied: the model that `dpinfer fit` would fit, and its table."""
+    """Return the model that `dpinfer fit` would fit, and its table."""
     data = data_of(given)
-    model = model_of(given, data, study=True, remark=remark)
+    model = model_of(given, data, study=True)
     table = data.table
     if isinstance(table, Path):
         try:

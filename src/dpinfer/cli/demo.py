@@ -75,7 +75,7 @@ def demo(
     _clear(out, force, schema)
     persistence.prepare(out)
     persistence.write(out / "schema.toml", schema)
-    talk = Screen()
+    console = Screen()
     data = dp.datasets.rand_hie()
     data.table.to_parquet(out / "visits.parquet")
     persistence.write(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
@@ -83,7 +83,7 @@ def demo(
     public = str(out / "schema.toml")
     question = str(out / "fit.toml")
     ledger = str(out / "ledger.db")
-    talk.show(
+    console.show(
         Text("\nDoes cost sharing keep people from seeing a doctor?", style="bold"),
         Text(
             f"A table, what is public about it, and a question are in {out}: visits.parquet, schema.toml, fit.toml."
@@ -104,23 +104,25 @@ def demo(
         "The fit": ["fit", question],
         "What was spent": ["budget", "show", ledger],
     }
-    _typed(context, talk, steps)
+    _typed(context, console, steps)
     result = dp.FitResult.load(out / "release" / "result.json")
-    talk.show(Text("\n# The result as a picture", style="dim"), *sketch(result, 0.95).splitlines())
+    console.show(
+        Text("\n# The result as a picture", style="dim"), *sketch(result, 0.95).splitlines()
+    )
     following = {
         str(out / "release" / "report.html"): "the report: open it in a browser",
         str(out / "release" / "forest.png"): "the forest plot, as above and finer",
         question: "the question: change it, and fit again with another --out",
         "dpinfer schema init TABLE": "a table of your own; docs/tutorial.md walks through it",
     }
-    talk.show(title("Where to look next"), facts(following))
+    console.show(title("Where to look next"), facts(following))
     if open_desk:
-        _typed(context, talk, _desk_steps(str(out / _DESK), table, public, ledger))
+        _typed(context, console, _desk_steps(str(out / _DESK), table, public, ledger))
 
 
 def _desk_steps(desk: str, table: str, schema: str, ledger: str) -> dict[str, list[str]]:
-    """From the files of the demo to a desk at which an analyst may ask; what is left of the total
-    pays for it.
+    """Return the commands from the files of the demo to a desk at which an analyst may ask; what is
+    left of the total pays for it.
     """
     files_of_table = ["--data", table, "--schema", schema, "--ledger", ledger]
     allowance = ["--table", "visits", "--epsilon", "1"]
@@ -136,10 +138,10 @@ def _desk_steps(desk: str, table: str, schema: str, ledger: str) -> dict[str, li
     }
 
 
-def _typed(context: typer.Context, talk: Screen, steps: dict[str, list[str]]) -> None:
-    """Commands, each shown and carried out as if a user had typed it."""
+def _typed(context: typer.Context, console: Screen, steps: dict[str, list[str]]) -> None:
+    """Show commands and carry each out as if a user had typed it."""
     for words, arguments in steps.items():
-        talk.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
+        console.show(Text(f"\n# {words}", style="dim"), f"$ dpinfer {shlex.join(arguments)}")
         context.find_root().command.main(arguments, prog_name="dpinfer", standalone_mode=False)
 
 

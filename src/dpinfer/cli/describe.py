@@ -10,11 +10,20 @@ import typer
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.asking.from_spec import budget_of, schema_of
+from dpinfer.asking.from_spec import adjacency_of, budget_of, schema_of
 from dpinfer.asking.spec import Spec, of_options
 from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
+from dpinfer.cli.options import (
+    AdjacencyOption,
+    DeltaOption,
+    EpsilonOption,
+    LedgerOption,
+    NeighboursOption,
+    RhoOption,
+    privacy_section,
+)
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.description.describing import Describing, describing
 from dpinfer.errors import DpinferError, InputError
@@ -45,13 +54,12 @@ def describe(  # noqa: PLR0913  (the public face)
     share: Annotated[
         list[str] | None, typer.Option(help="More or less for a column: a=2; others have 1.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
-    neighbours: Annotated[
-        str | None, typer.Option(help="replace (the default) or add-remove.")
-    ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    rho: RhoOption = None,
+    adjacency: AdjacencyOption = None,
+    neighbours: NeighboursOption = None,
+    ledger: LedgerOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")
     ] = None,
@@ -73,22 +81,18 @@ def describe(  # noqa: PLR0913  (the public face)
     options = {
         ("data", "path"): str(data),
         ("data", "schema"): _text(schema),
-        ("privacy", "epsilon"): epsilon,
-        ("privacy", "delta"): delta,
-        ("privacy", "rho"): rho,
-        ("privacy", "neighbours"): neighbours,
-        ("privacy", "ledger"): _text(ledger),
+        **privacy_section(epsilon, delta, rho, adjacency, neighbours, ledger),
         ("output", "folder"): _text(out),
         ("output", "title"): title,
         ("output", "level"): level,
     }
-    asked = Asked(by, _listed(columns), _shares(share or []))
-    job = Job.of(of_options(options), asked, into)
-    talk = Screen(quiet, as_json)
+    asked = Selection(by, _listed(columns), _shares(share or []))
+    job = DescriptionJob.of(of_options(options), asked, into)
+    console = Screen(quiet, as_json)
     if dry_run:
-        preview(job, talk)
+        preview(job, console)
     else:
-        release(job, talk, force=force)
+        release(job, console, force=force)
 
 
 def _text(path: Path | None) -> str | None:
@@ -96,8 +100,8 @@ def _text(path: Path | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which columns are described, by which groups, and what each is given of the budget."""
+class Selection:
+    """The columns that are described, their groups, and their shares of the budget."""
 
     by: str | None
     columns: list[str] | None
@@ -105,14 +109,14 @@ class Asked:
 
 
 def _listed(columns: str | None) -> list[str] | None:
-    """Names and expressions between commas; a comma inside brackets or quotes is theirs."""
+    """Split names and expressions at commas; a comma inside brackets or quotes is theirs."""
     if columns is None:
         return None
     return [name.strip() for name in _BETWEEN.split(columns) if name.strip()]
 
 
 def _shares(given: list[str]) -> dict[str, float]:
-    """What is given as NAME=NUMBER."""
+    """Parse shares given as NAME=NUMBER."""
     found = {}
     for text_ in given:
         name, sign, number = text_.rpartition("=")
@@ -126,19 +130,21 @@ def _shares(given: list[str]) -> dict[str, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class DescriptionJob:
     """A description that was checked as far as possible without reading a record."""
 
     name: str
-    what: Describing
+    describing: Describing
     ledger: dp.Ledger | None
     folder: Path | None
     into: Path | None
     title: str | None
 
     @classmethod
-    def of(cls, given: Spec, asked: Asked, into: Path | None) -> "Job":
-        """Everything that is asked for.  A ledger that is not there is an error, not a new one."""
+    def of(cls, given: Spec, asked: Selection, into: Path | None) -> "DescriptionJob":
+        """Check everything that is asked for.  A ledger that is not there is an error, not a new
+        one.
+        """
         if "schema" not in given["data"]:
             raise InputError("DATA needs a schema beside it, for example --schema schema.toml")
         declared = schema_of(given)
@@ -147,29 +153,29 @@ class Job:
         if "ledger" in given["privacy"]:
             ledger = open_ledger(given.path("privacy", "ledger"))
         path = given.file("data", "path")
-        what = describing(
+        task = describing(
             path,
             declared,
             budget,
             asked.by,
             asked.columns,
-            given["privacy"].get("neighbours"),
+            adjacency_of(given),
             asked.shares,
             given["output"].get("level", 0.95),
         )
         if into is not None:
-            _require_fillable(into, what)
+            _require_fillable(into, task)
         folder = None
         if "folder" in given["output"]:
             folder = given.path("output", "folder")
         title = given["output"].get("title") or declared.title or None
-        return cls(str(path), what, ledger, folder, into, title)
+        return cls(str(path), task, ledger, folder, into, title)
 
 
-def _require_fillable(into: Path, what: Describing) -> None:
+def _require_fillable(into: Path, task: Describing) -> None:
     """Refuse a schema that could not be filled in after the spend."""
     declared = dp.Schema.read(into)
-    columns = [column for column in what.columns if column.name not in what.derived]
+    columns = [column for column in task.columns if column.name not in task.derived]
     for column in columns:
         if declared[column.name] != column:
             raise InputError(
@@ -185,22 +191,22 @@ def _schema_text(path: Path) -> str:
     return path.read_bytes().decode("utf-8-sig")
 
 
-def preview(job: Job, talk: Screen) -> None:
-    """The cost, what the noise alone adds, and what the ledger would have left; raises what the
+def preview(job: DescriptionJob, console: Screen) -> None:
+    """Show the cost, what the noise alone adds, and what the ledger would have left; raise what the
     description would raise.
     """
-    what = job.what
-    entry = what.entry
+    task = job.describing
+    entry = task.entry
     facts = {
-        "Table": f"{job.name}, {what.unit.size(what.n)}",
-        "Describes": ", ".join(column.name for column in what.columns),
+        "Table": f"{job.name}, {task.unit.size(task.n)}",
+        "Describes": ", ".join(column.name for column in task.columns),
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
-        "Cost": str(what.budget),
+        "Cost": str(task.budget),
         "Spent on": "; ".join(f"{event.step} {event.share.amount}" for event in entry.events),
     }
-    if what.by is not None:
-        facts["Groups"] = what.by.name
-    weak = weak_delta(what.budget, what.n)
+    if task.by is not None:
+        facts["Groups"] = task.by.name
+    weak = weak_delta(task.budget, task.n)
     if weak:
         facts["Note"] = weak
     account, after, words = after_booking(job.ledger, entry)
@@ -209,35 +215,35 @@ def preview(job: Job, talk: Screen) -> None:
     rows = [
         [
             row["column"],
-            _of_whom(row["by"]),
+            _group_label(row["by"]),
             row["figure"],
             f"±{text.number(row['noise'], text.decimals_for(row['noise']))}",
         ]
-        for row in what.expected()
+        for row in task.expected()
     ]
     heads = ("Column", "Of", "Figure", "Noise alone")
-    talk.show(screen.title("Dry run: no value was read"), screen.facts(facts))
+    console.show(screen.title("Dry run: no value was read"), screen.facts(facts))
     if rows:
-        talk.show("", screen.sheet(heads, rows, left=3))
-    talk.give(
+        console.show("", screen.table(heads, rows, left=3))
+    console.emit(
         {
             "dry_run": True,
             "records": None,
             "units": None,
-            what.unit.word: what.n,
-            "columns": [column.name for column in what.columns],
-            "by": what.by and what.by.name,
+            task.unit.word: task.n,
+            "columns": [column.name for column in task.columns],
+            "by": task.by and task.by.name,
             "entry": listed(entry),
             "ledger": account and account.state(),
             "after": after,
-            "expected": what.expected(),
+            "expected": task.expected(),
         }
     )
     if after["allowed"] is False:
         raise dp.LedgerError(after["reason"])
 
 
-def _of_whom(by: str) -> str:
+def _group_label(by: str) -> str:
     return f"each {by}" if by else "all"
 
 
@@ -249,7 +255,7 @@ def _output(folder: Path | None) -> str:
     return str(folder)
 
 
-def release(job: Job, talk: Screen, *, force: bool) -> None:
+def release(job: DescriptionJob, console: Screen, *, force: bool) -> None:
     """Book, read, release; keep the description, write its page, fill in a schema, show the table."""
     if job.folder is None:
         raise InputError(
@@ -262,22 +268,22 @@ def release(job: Job, talk: Screen, *, force: bool) -> None:
     import_module("dpinfer.views.report")
     counter = None if job.ledger is None else Counter(job.ledger)
     try:
-        with talk.work(f"describing {job.name}"):
-            found = job.what.run(counter)
+        with console.work(f"describing {job.name}"):
+            found = job.describing.run(counter)
     except BaseException:
         if counter and counter.releases:
             remark(f"the spend was booked as release {counter.releases[0]} before this happened")
         raise
     _keep(kept, found)
-    with talk.work("writing the page"):
+    with console.work("writing the page"):
         paths = _written(job, found, kept)
         account = None if job.ledger is None else Account.of(job.ledger)
-    talk.show(*_shown(job, found, account, paths))
-    talk.give(_receipt(found, account, paths))
+    console.show(*_shown(job, found, account, paths))
+    console.emit(_receipt(found, account, paths))
 
 
 def _keep(kept: Path, found: dp.Description) -> None:
-    """The description first: it was paid for.  Where the folder fails after all, it goes to
+    """Write the description first: it was paid for.  If the folder fails after all, print it to
     stdout.
     """
     try:
@@ -290,8 +296,8 @@ def _keep(kept: Path, found: dp.Description) -> None:
         ) from None
 
 
-def _written(job: Job, found: dp.Description, kept: Path) -> list[Path]:
-    """The files of the folder, and the schema that was filled in."""
+def _written(job: DescriptionJob, found: dp.Description, kept: Path) -> list[Path]:
+    """Write the files of the folder, and fill in the schema."""
     try:
         paths = dp.report.write(found, kept.parent, title=job.title)
         if job.into is not None:
@@ -309,14 +315,14 @@ def _written(job: Job, found: dp.Description, kept: Path) -> list[Path]:
 
 
 def _fill(into: Path, found: dp.Description) -> None:
-    """What is typical by this release, in a schema; the rest of the file stays as it is."""
+    """Write what is typical by this release into a schema; the rest of the file stays as it is."""
     origin = f"dpinfer describe, release {found.privacy.release or 'not booked'}"
     text = with_typical(_schema_text(into), found.typical(), origin)
     persistence.write(into, text.encode())
 
 
 def _shown(
-    job: Job, found: dp.Description, account: Account | None, paths: list[Path]
+    job: DescriptionJob, found: dp.Description, account: Account | None, paths: list[Path]
 ) -> list[Any]:
     privacy = found.privacy
     booked = UNBOOKED
@@ -340,7 +346,7 @@ def _shown(
 def _receipt(found: dp.Description, account: Account | None, paths: list[Path]) -> dict[str, Any]:
     privacy = found.privacy
     return {
-        "booked": privacy.booked,
+        "booked": privacy.in_ledger,
         "release": privacy.release,
         "budget": privacy.budget,
         "unit": privacy.unit,

@@ -1,4 +1,4 @@
-"""What becomes of an error: one line on stderr, or one JSON object, and an exit code.
+"""Errors of commands: one line on stderr, or one JSON object, and an exit code.
 
 The line starts with ``error:`` and names a remedy; with ``--json`` it is one JSON object.  It speaks
 of files, keys and columns, never of a value of the data.  This module loads neither typer nor rich,
@@ -30,8 +30,8 @@ CODES = {
 
 
 def failed(fault: Exception) -> int:
-    """The line and the code of an error; that of a fault of ours quotes no message, which could
-    hold data.
+    """Print an error and return its exit code; that of a fault of ours quotes no message, which
+    could hold data.
     """
     if isinstance(fault, DpinferError):
         codes = {LedgerError: REFUSED, PrivacyError: FAULT}
@@ -61,18 +61,20 @@ def _fail(message: str, code: int = INPUT) -> int:
 
 
 def complain(message: str, code: int, sign: str = "error: ") -> None:
-    """One error with its exit code."""
+    """Print one error."""
     words = " ".join(message.split())
     _say(f"{sign}{escape_controls(words)}", {"error": words, "code": code})
 
 
 def remark(words: str) -> None:
-    """A note that matters whatever was asked for, such as where a result is that was paid for."""
+    """Print a note that matters whatever was asked for, such as where a result is that was paid
+    for.
+    """
     _say(f"note: {escape_controls(words)}", {"note": words})
 
 
 def _say(line: str, document: dict[str, str | int]) -> None:
-    """The command line is asked itself: its options may be what is wrong."""
+    """Print a line to stderr, as JSON if the command line has --json: its options may be the fault."""
     if "--json" in sys.argv[1:]:
         line = json.dumps(document, ensure_ascii=False)
     print(line, file=sys.stderr)

@@ -16,8 +16,17 @@ from dpinfer.asking.from_spec import Data, data_of, model_of
 from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
+from dpinfer.cli.options import (
+    AdjacencyOption,
+    DeltaOption,
+    EpsilonOption,
+    LedgerOption,
+    NeighboursOption,
+    RhoOption,
+    privacy_section,
+)
 from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.errors import BudgetError, DpinferError, HopelessFitWarning, InputError
+from dpinfer.errors import BudgetError, DpinferError, InputError, LowBudgetWarning
 from dpinfer.fit.recipe import Recipe
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
@@ -34,7 +43,7 @@ HELP = """A private regression with confidence intervals, booked in a ledger, wr
 
 SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the \
 keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.  A fit \
-that is expected to print fewer than one line in ten stops before it is booked, unless --spend-anyway is given.
+that is expected to report fewer than one coefficient in ten stops before it is booked, unless --spend-anyway is given.
 
 \b
   \\[data]
@@ -46,14 +55,14 @@ that is expected to print fewer than one line in ten stops before it is booked, 
   knee = 1.0                 # of svm and huber
   quantile = 0.5             # of quantile, as is bandwidth
   penalty = 0.001            # default: one that is valid for the budget
-  target = "asked"           # or "penalised", "unpenalised"; of linear "asked", "robust"
+  target = "ordinary"        # or "penalised", "unpenalised"; of linear "ordinary", "robust"
   tail = "balanced"          # of linear; or "cautious", "all"
   far_values = "clip"        # or "strict": numbers with wide bounds are not reported
   exposure = "years"         # of poisson: the column of the exposure
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
-  neighbours = "replace"     # or "add-remove": the number of records (or units) private
+  adjacency = "replace"      # or "add-remove": the number of records (or units) private
   ledger = "ledger.db"       # made by `dpinfer budget init`
   \\[output]
   folder = "release"         # for the result and its report
@@ -61,7 +70,9 @@ that is expected to print fewer than one line in ten stops before it is booked, 
   level = 0.95
 """
 _REPLICATES = 10  # of the forecast of a fit
-_HARDLY = 0.1  # of the lines: a fit that is expected to print fewer is not worth its budget
+_MIN_REPORTED = (
+    0.1  # of the coefficients: a fit that is expected to report fewer is not worth its budget
+)
 _ANYWAY = "unless you give --spend-anyway"
 _HEADING = "Regression coefficients with confidence intervals"
 
@@ -74,13 +85,12 @@ def fit(  # noqa: PLR0913  (the public face)
     loss: Annotated[
         str | None, typer.Option("--loss", "--model", help="logistic, linear, poisson, svm ...")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
-    neighbours: Annotated[
-        str | None, typer.Option(help="replace (the default) or add-remove.")
-    ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    rho: RhoOption = None,
+    adjacency: AdjacencyOption = None,
+    neighbours: NeighboursOption = None,
+    ledger: LedgerOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")
     ] = None,
@@ -108,7 +118,9 @@ def fit(  # noqa: PLR0913  (the public face)
     force: Annotated[bool, typer.Option("--force", help="Replace a result in the folder.")] = False,
     spend_anyway: Annotated[
         bool,
-        typer.Option("--spend-anyway", help="Fit even if hardly a line is likely to be printed."),
+        typer.Option(
+            "--spend-anyway", help="Fit even if hardly a coefficient is likely to be reported."
+        ),
     ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -127,37 +139,32 @@ def fit(  # noqa: PLR0913  (the public face)
             "quantile": quantile,
             "bandwidth": bandwidth,
         },
-        "privacy": {
-            "epsilon": epsilon,
-            "delta": delta,
-            "rho": rho,
-            "neighbours": neighbours,
-            "ledger": ledger,
-        },
         "output": {"folder": out, "title": title, "level": level},
     }
-    job = Job.of(_spec(source, asked))
-    talk = Screen(quiet, as_json)
+    budget = privacy_section(epsilon, delta, rho, adjacency, neighbours, ledger)
+    job = FitJob.of(_spec(source, asked, budget))
+    console = Screen(quiet, as_json)
     if dry_run:
-        preview(job, talk)
+        preview(job, console)
     else:
-        release(job, talk, force=force, spend_anyway=spend_anyway)
+        release(job, console, force=force, spend_anyway=spend_anyway)
 
 
-def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]]) -> spec.Spec:
-    """The file, or the options alone; paths are texts as they are in a file."""
+def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]], budget: spec.Options) -> spec.Spec:
+    """Return the spec of a file, or of the options alone; paths are texts as they are in a file."""
     options = {
         (section, key): str(value) if isinstance(value, Path) else value
         for section, keys in asked.items()
         for key, value in keys.items()
     }
+    options |= budget
     if source.suffix.lower() == ".toml":
         return spec.of_file(source, options)
     return spec.of_options({("data", "path"): str(source)} | options)
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class FitJob:
     """A fit that was checked as far as possible without reading a record."""
 
     data: Data
@@ -168,8 +175,8 @@ class Job:
     level: float
 
     @classmethod
-    def of(cls, given: spec.Spec) -> "Job":
-        """Everything that a spec asks for.  A ledger that is not there is an error, not a new
+    def of(cls, given: spec.Spec) -> "FitJob":
+        """Check everything that a spec asks for.  A ledger that is not there is an error, not a new
         ledger.
         """
         data = data_of(given)
@@ -181,7 +188,7 @@ class Job:
             folder = given.path("output", "folder")
         return cls(
             data=data,
-            model=model_of(given, data, remark=remark),
+            model=model_of(given, data),
             ledger=ledger,
             folder=folder,
             title=given["output"].get("title") or data.schema.title or None,
@@ -189,15 +196,15 @@ class Job:
         )
 
     def advice(self, design: Design, n: int) -> str:
-        """What to say of the fit beforehand, from public facts."""
+        """Return the warning about the fit beforehand, from public facts."""
         recipe = self.model.recipe(design, n)
         if not recipe.neighbours.counted:
             return ""
         return recipe.advice(n)
 
 
-def preview(job: Job, talk: Screen) -> None:
-    """The cost and what the ledger would have left; raises what the fit would raise.
+def preview(job: FitJob, console: Screen) -> None:
+    """Show the cost and what the ledger would have left; raise what the fit would raise.
 
     Guarantee [dry_runs_read_no_value]: what is told depends on the schema, the formula and the
     ledger, and on names, types and, where it is public, number of rows of the table; with ids, of
@@ -221,17 +228,18 @@ def preview(job: Job, talk: Screen) -> None:
     weak = weak_delta(job.model.budget, public)
     if weak:
         facts["Note"] = weak
-    forecast, facts["Forecast"] = _forecast(job, public, unit, talk)
-    hardly = _hardly_printed(forecast)
-    if hardly:
-        facts["Forecast"] += f"; {hardly}: the fit stops before it is booked, {_ANYWAY}"
+    forecast, facts["Forecast"] = _forecast(job, public, unit, console)
+    warning = _low_budget(forecast)
+    if warning:
+        facts["Forecast"] += f"; {warning}: the fit stops before it is booked, {_ANYWAY}"
     account, after, words = after_booking(job.ledger, entry)
     facts |= words
     facts["Output"] = _output(job.folder)
-    talk.show(
-        screen.title(f"Dry run: nothing was read but {_seen(unit, public)}"), screen.facts(facts)
+    console.show(
+        screen.title(f"Dry run: nothing was read but {_data_read(unit, public)}"),
+        screen.facts(facts),
     )
-    talk.give(
+    console.emit(
         {
             "dry_run": True,
             **_numbered(public, unit),
@@ -241,7 +249,7 @@ def preview(job: Job, talk: Screen) -> None:
             "ledger": account and account.state(),
             "after": after,
             "forecast": forecast and forecast.table(),
-            "hopeless": bool(hardly),
+            "hopeless": bool(warning),
         }
     )
     if after["allowed"] is False:
@@ -256,8 +264,8 @@ def _output(folder: Path | None) -> str:
     return str(folder)
 
 
-def _seen(unit: Unit, n: int | None) -> str:
-    """What a dry run looks at; ``n`` is the number of units where it is public."""
+def _data_read(unit: Unit, n: int | None) -> str:
+    """Say what a dry run reads; ``n`` is the number of units where it is public."""
     if not unit.many:
         return "the shape of the table"
     if n is None or unit.number is not None:
@@ -266,18 +274,20 @@ def _seen(unit: Unit, n: int | None) -> str:
 
 
 def _numbered(n: int | None, unit: Unit) -> dict[str, int | None]:
-    """The number of records or of units, under its name; the other is None, as is a private one."""
+    """Return the number of records or of units, under its name; the other is None, as is a private
+    one.
+    """
     return {"records": None, "units": None, unit.word: n}
 
 
 def _forecast(
-    job: Job, n: int | None, unit: Unit, talk: Screen
+    job: FitJob, n: int | None, unit: Unit, console: Screen
 ) -> tuple["dp.simulate.Forecast | None", str]:
-    """What the fit's own budget is expected to give, from public facts, and in words."""
+    """Return the forecast of the fit's own budget, from public facts, and a sentence about it."""
     if n is None:
         return None, f"none: the number of {unit.word} is private"
     try:
-        with talk.work("simulating"):
+        with console.work("simulating"):
             forecast = dp.simulate.forecast(
                 job.model, records=n, level=job.level, replicates=_REPLICATES
             )
@@ -289,37 +299,39 @@ def _forecast(
     words = f"{100 * job.level:.4g}% intervals of ±{low:.2g} to {high:.2g} in the middle"
     words += f", about ±{plain:.2g} without privacy"
     if len(seldom) == len(forecast.names):
-        words = "every line is likely to be open at this budget"
+        words = "no coefficient is likely to be reported at this budget"
     elif seldom:
-        words += f"; likely to be open: {', '.join(seldom)}"
+        words += f"; not likely to be reported: {', '.join(seldom)}"
     guesses = "usual values, as the schema has no typical"
     if job.data.schema.typical:
         guesses = "what the schema says is typical"
     return forecast, f"{words} (from {guesses}; see dpinfer plan)"
 
 
-def _hardly_printed(forecast: "dp.simulate.Forecast | None") -> str:
-    """What to say of a fit that is expected to print fewer than one line in ten; else nothing."""
-    if forecast is None or forecast.reported[0].mean() >= _HARDLY:
+def _low_budget(forecast: "dp.simulate.Forecast | None") -> str:
+    """Return the warning about a fit that is expected to report fewer than one coefficient in ten;
+    else nothing.
+    """
+    if forecast is None or forecast.reported[0].mean() >= _MIN_REPORTED:
         return ""
-    lines = len(forecast.names)
-    expected = lines * forecast.reported[0].mean()
-    return f"hardly a line is likely to be printed: simulated fits print {expected:.2g} of {lines} lines on average"
+    count = len(forecast.names)
+    expected = count * forecast.reported[0].mean()
+    return f"hardly a coefficient is likely to be reported: {expected:.2g} of {count} in simulated fits, on average"
 
 
 def _spent(entry: Entry) -> list[str]:
-    """What each release costs, one line per way in which the noise gets in."""
+    """Return what each release costs, one line per kind of noise."""
     ways: dict[str, list[str]] = {}
     for event in entry.events:
         ways.setdefault(event.mechanism, []).append(f"{event.step} {event.share.amount}")
     return [f"{'; '.join(steps)} ({way})" for way, steps in ways.items()]
 
 
-def release(job: Job, talk: Screen, *, force: bool, spend_anyway: bool) -> None:
+def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
-    Guarantee [hopeless_fits_stop]: where the forecast of the dry run expects fewer than one line in
-    ten to be printed, or none can be whatever the records hold, nothing is booked unless
+    Guarantee [hopeless_fits_stop]: where the forecast of the dry run expects fewer than one coefficient in
+    ten to be reported, or none can be whatever the records hold, nothing is booked unless
     ``spend_anyway``.
 
     Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose
@@ -342,13 +354,13 @@ def release(job: Job, talk: Screen, *, force: bool, spend_anyway: bool) -> None:
     job.model.entry(source.n)  # raises what is wrong with it, before anything is said of it
     advice = job.advice(design, source.n)
     if advice:
-        talk.note(f"note: {advice}")
+        console.note(f"note: {advice}")
     if not spend_anyway:
-        _require_hope(job, job.model.recipe(design, source.n), source.n, talk)
+        _require_budget(job, job.model.recipe(design, source.n), source.n, console)
     try:
         with (
-            talk.work(f"fitting {job.data.name}"),
-            warnings.catch_warnings(action="ignore", category=HopelessFitWarning),
+            console.work(f"fitting {job.data.name}"),
+            warnings.catch_warnings(action="ignore", category=LowBudgetWarning),
         ):
             result = job.model.set_params(ledger=counter).fit_read(design, source).result_
     except BaseException:
@@ -356,32 +368,32 @@ def release(job: Job, talk: Screen, *, force: bool, spend_anyway: bool) -> None:
             remark(f"the spend was booked as release {counter.releases[0]} before this happened")
         raise
     _keep(job.folder, result)
-    with talk.work("writing the report"):
+    with console.work("writing the report"):
         paths = _report(job, result)
         account = None if job.ledger is None else Account.of(job.ledger)
-    talk.show(*_shown(job, result, account, paths))
-    talk.give(_receipt(job, result, account, paths))
+    console.show(*_shown(job, result, account, paths))
+    console.emit(_receipt(job, result, account, paths))
 
 
-def _require_hope(job: Job, recipe: Recipe, n: int, talk: Screen) -> None:
-    """Refuses a fit that would spend its budget for next to nothing; a private number of records
+def _require_budget(job: FitJob, recipe: Recipe, n: int, console: Screen) -> None:
+    """Refuse a fit that would spend its budget for next to nothing; a private number of records
     decides nothing.
     """
     if not recipe.neighbours.counted:
         return
-    forecast = _forecast(job, n, recipe.design.unit, talk)[0]
-    why = _hardly_printed(forecast)
+    forecast = _forecast(job, n, recipe.design.unit, console)[0]
+    why = _low_budget(forecast)
     if forecast is None:
         why = recipe.futility(n)
     if why:
         raise BudgetError(
-            f"{why}; nothing was booked. To print more: {'; '.join(coefficient_table.REMEDIES)}; or fit all the "
-            "same, with --spend-anyway"
+            f"{why}; nothing was booked. To have more reported: {'; '.join(coefficient_table.REMEDIES)}; or fit "
+            "all the same, with --spend-anyway"
         )
 
 
 def _keep(folder: Path, result: FitResult) -> None:
-    """The result first: it was paid for.  Where the folder fails after all, it goes to stdout."""
+    """Write the result first: it was paid for.  If the folder fails after all, print it to stdout."""
     try:
         persistence.write(folder / persistence.RESULT, result.to_json().encode())
     except OSError as fault:
@@ -392,7 +404,7 @@ def _keep(folder: Path, result: FitResult) -> None:
         ) from None
 
 
-def _report(job: Job, result: FitResult) -> list[Path]:
+def _report(job: FitJob, result: FitResult) -> list[Path]:
     assert job.folder is not None
     kept = job.folder / persistence.RESULT
     try:
@@ -406,7 +418,7 @@ def _report(job: Job, result: FitResult) -> list[Path]:
         raise
 
 
-def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
+def _shown(job: FitJob, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
     model = result.model
     privacy = result.privacy
     booked = UNBOOKED
@@ -431,7 +443,7 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
     }
     if result.warnings():
         facts = {"Warning": "\n".join(result.warnings())} | facts
-    rows = result.lines(job.level)
+    rows = result.table_with_alternatives(job.level)
     without = "Open" if any(map(coefficient_table.is_open, rows)) else "Not identified"
     for words in coefficient_table.about_missing(rows):
         facts[without] = words
@@ -453,13 +465,13 @@ def _shown(job: Job, result: FitResult, account: Account | None, paths: list[Pat
 
 
 def _receipt(
-    job: Job, result: FitResult, account: Account | None, paths: list[Path]
+    job: FitJob, result: FitResult, account: Account | None, paths: list[Path]
 ) -> dict[str, Any]:
     usable = None
     if result.geometry and result.model.unit.equal_weights:
         usable = result.geometry.records
     return {
-        "booked": result.privacy.booked,
+        "booked": result.privacy.in_ledger,
         "release": result.privacy.release,
         "budget": result.privacy.budget,
         "unit": result.privacy.unit,

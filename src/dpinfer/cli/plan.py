@@ -8,10 +8,8 @@ import typer
 import dpinfer as dp
 from dpinfer.asking import spec
 from dpinfer.asking.from_spec import Data, budget_of, data_of, model_of, schema_of
-from dpinfer.cli.errors import remark
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.budget import Budget
 
 if TYPE_CHECKING:
@@ -62,15 +60,15 @@ def plan(  # noqa: PLR0913  (the public face)
     --records on no table at all.
     """
     given = spec.of_file(source)
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     asked = _budgets(given, budgets)
     data = _data(given, need_table=records is None and like is None)
-    model = model_of(given, data, remark=remark)
+    model = model_of(given, data)
     if records is None and like is None:
         records = _number(model, data)
     if half_width is not None and asked is None and isinstance(model.budget, Budget):
         asked = [model.budget]
-    with talk.work("simulating"):
+    with console.work("simulating"):
         forecast = dp.simulate.forecast(
             model,
             records=records,
@@ -88,14 +86,16 @@ def plan(  # noqa: PLR0913  (the public face)
         words = f"On records as assumed, ±{half_width:g} for {whose} takes {forecast.budgets[0]}."
         if least != most:
             words += f" Real intervals were {least:g} to {most:g} times as long."
-        talk.show(words, "")
-    talk.show(forecast.summary())
+        console.show(words, "")
+    console.show(forecast.summary())
     if as_json:
         print(forecast.to_json())
 
 
 def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:
-    """Those of the option, of the kind of the spec's own; without one in the spec, ε at δ = 1e-6."""
+    """Return the budgets of the option, of the kind of the spec's own; without one in the spec, ε
+    at δ = 1e-6.
+    """
     if listed is None:
         return None
     try:
@@ -117,7 +117,7 @@ def _budgets(given: spec.Spec, listed: str | None) -> list[Budget] | None:
 
 
 def _data(given: spec.Spec, *, need_table: bool) -> Data:
-    """Schema and formula, and the table only where its rows are to be counted."""
+    """Read schema and formula, and the table only if its rows are to be counted."""
     keys = given["data"]
     if need_table or "dataset" in keys:
         if not {"path", "dataset"} & set(keys):
@@ -132,9 +132,9 @@ def _data(given: spec.Spec, *, need_table: bool) -> Data:
 
 
 def _number(model: "LinearModel", data: Data) -> int:
-    """The rows of the table, or its units, as the dry run of a fit counts them."""
-    if model.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
+    """Count the rows of the table, or its units, as the dry run of a fit does."""
+    if model.number_is_private:
         raise InputError(
-            "neighbours = 'add-remove' keeps the number of records private: guess one with --records"
+            "adjacency = 'add-remove' keeps the number of records private: guess one with --records"
         )
     return int(model.read(data.table)[1].n)

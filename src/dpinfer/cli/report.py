@@ -8,7 +8,7 @@ import typer
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.cli.budget import read_result
-from dpinfer.cli.screen import AsJson, Quiet, Screen, line_width, sketch
+from dpinfer.cli.screen import AsJson, Quiet, Screen, sketch, text_width
 from dpinfer.errors import InputError
 
 HELP = """Write the report of a saved result again: page, table and picture.  Costs nothing.
@@ -49,7 +49,7 @@ def report(  # noqa: PLR0913  (the public face)
     """Write a report."""
     if level is not None and not 0.5 <= level < 1:
         raise InputError("--level must be a number between 0 and 1, at least 0.5")
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     if side_by_side:
         if text:
             raise InputError("--side-by-side is shown as text without --out: leave out --text")
@@ -59,13 +59,13 @@ def report(  # noqa: PLR0913  (the public face)
                     f"{str(path)!r} is a description, and results of fits stand side by side: leave it out"
                 )
         compared = dp.compare(results, name or None, level=level or _LEVEL, ratios=ratios)
-        _several(compared, out, title, talk)
+        _several(compared, out, title, console)
         return
     if len(results) > 1:
         raise InputError("several results: add --side-by-side, or report on one at a time")
     if name or ratios:
         raise InputError("--name and --ratios go with --side-by-side: add it, or leave them out")
-    _single(results[0], out, title, level, talk, text=text)
+    _single(results[0], out, title, level, console, text=text)
 
 
 def _single(
@@ -73,41 +73,41 @@ def _single(
     out: Path | None,
     title: str | None,
     level: float | None,
-    talk: Screen,
+    console: Screen,
     *,
     text: bool,
 ) -> None:
-    """The report of one result or description."""
+    """Write the report of one result or description."""
     saved = read_result(path)
     folder = out or path.parent
     if text:
         shown, told = _in_letters(saved, level or _LEVEL)
-        talk.show(*shown.splitlines())
-        talk.give({"release": saved.privacy.release, "text": told})
+        console.show(*shown.splitlines())
+        console.emit({"release": saved.privacy.release, "text": told})
         return
     persistence.prepare(folder)
-    with talk.work("writing the report"):
+    with console.work("writing the report"):
         paths = dp.report.write(saved, folder, title=title, level=level)
-    talk.give({"release": saved.privacy.release, "files": [str(path) for path in paths]})
-    talk.show(*(f"wrote {path}" for path in paths))
+    console.emit({"release": saved.privacy.release, "files": [str(path) for path in paths]})
+    console.show(*(f"wrote {path}" for path in paths))
 
 
 def _in_letters(saved: dp.FitResult | dp.Description, level: float) -> tuple[str, str]:
-    """A result or a description for this terminal, and for a program."""
+    """Return a result or a description as text for this terminal, and for a program."""
     if isinstance(saved, dp.Description):
         summary = saved.summary()
         return summary, summary
     return sketch(saved, level), dp.plot.forest_text(saved, level)
 
 
-def _several(compared: dp.Comparison, out: Path | None, title: str | None, talk: Screen) -> None:
-    """Several results side by side: on the screen, and in a folder where one is named."""
+def _several(compared: dp.Comparison, out: Path | None, title: str | None, console: Screen) -> None:
+    """Compare several results: on the screen, and in a folder if one is named."""
     paths: list[Path] = []
     if out is not None:
         persistence.prepare(out)
-        with talk.work("writing the comparison"):
+        with console.work("writing the comparison"):
             paths = dp.report.write_side_by_side(compared, out, title=title)
-    talk.give(
+    console.emit(
         {
             "models": list(compared.names),
             "releases": [result.privacy.release for result in compared.results],
@@ -117,5 +117,5 @@ def _several(compared: dp.Comparison, out: Path | None, title: str | None, talk:
             "files": [str(path) for path in paths],
         }
     )
-    talk.show(*compared.to_text(line_width()).splitlines())
-    talk.show(*(f"wrote {path}" for path in paths))
+    console.show(*compared.to_text(text_width()).splitlines())
+    console.show(*(f"wrote {path}" for path in paths))

@@ -11,11 +11,20 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
-from dpinfer.asking.from_spec import budget_of
+from dpinfer.asking.from_spec import adjacency_of, budget_of
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_ledger
 from dpinfer.cli.errors import remark
+from dpinfer.cli.options import (
+    AdjacencyOption,
+    DeltaOption,
+    EpsilonOption,
+    LedgerOption,
+    NeighboursOption,
+    RhoOption,
+    privacy_section,
+)
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError
 from dpinfer.fit.bounds import LearnedBounds, Learning, learning
@@ -72,15 +81,15 @@ def init(
     columns = None if formula is None else names_of(formula)
     text = _guessed(table, columns) if peek else dp.Schema.draft(table, columns)
     persistence.write(out, text.encode())
-    talk = Screen(quiet, as_json)
+    console = Screen(quiet, as_json)
     gaps = text.count('= "?"')
     if peek:
-        talk.show(Text(peeks.NOT_PRIVATE, style="bold red"))
+        console.show(Text(peeks.NOT_PRIVATE, style="bold red"))
     delete = "delete the columns that no formula needs, " if formula is None else ""
     check = f"  dpinfer schema check {out} --data {table}"
     if formula is not None:
         check += f" --formula {shlex.quote(formula)}"
-    talk.show(
+    console.show(
         Text(
             f'Wrote {out}. Replace every "?" ({gaps} of them) by what is known without the table, {delete}declare the '
             "outcome. Then:"
@@ -94,11 +103,11 @@ def init(
     }
     if peek:
         document["not_private"] = peeks.NOT_PRIVATE
-    talk.give(document)
+    console.emit(document)
 
 
 def _guessed(table: Path, columns: list[str] | None) -> str:
-    """A draft with types that are guessed from values: not private."""
+    """Draft a schema with types that are guessed from values: not private."""
     text = dp.Schema.draft(peeks.typed(table), columns)
     return text.replace(
         READ_NOTHING, f"from the names of the columns and a guess of their types. {_GUESSED}"
@@ -137,8 +146,10 @@ def check(
     for one in derived:
         facts[one.name] = f"derived: {one.text}"
     faults = {} if data is None else _faults(data, columns)
-    talk = Screen(quiet, as_json)
-    talk.show(_heading(declared), _sheet(declared, columns, faults), "", screen.facts(facts))
+    console = Screen(quiet, as_json)
+    console.show(
+        _heading(declared), _columns_table(declared, columns, faults), "", screen.facts(facts)
+    )
     document: dict[str, Any] = {
         "unit": declared.unit.name,
         **_counts(unit),
@@ -156,8 +167,8 @@ def check(
     }
     wrong = [fault for fault in faults.values() if fault]
     if peek and not wrong:
-        document["peek"] = _peeked(peeks.peek(data, columns), talk)
-    talk.give(document)
+        document["peek"] = _peeked(peeks.peek(data, columns), console)
+    console.emit(document)
     if len(wrong) > 1:
         raise InputError(f"{wrong[0]} (and {len(wrong) - 1} more)")
     if wrong:
@@ -167,7 +178,7 @@ def check(
 def _asked(
     declared: "dp.Schema", formula: str | None, facts: dict[str, str]
 ) -> tuple[list[Wanted], tuple[str, ...] | None]:
-    """The columns to check, with ids and weights last, and the coefficients of a formula."""
+    """Return the columns to check, with ids and weights last, and the coefficients of a formula."""
     unit = declared.unit
     if formula is None:
         unit_names = {column.name for column in unit.columns}
@@ -183,7 +194,7 @@ def _asked(
 
 
 def _counts(unit: Unit) -> dict[str, Any]:
-    """What a row counts, for a program."""
+    """Return the weight of a row, for a program."""
     return {
         "ids": unit.column or None,
         "rows": unit.rows if unit.many and not unit.weights else None,
@@ -194,8 +205,8 @@ def _counts(unit: Unit) -> dict[str, Any]:
     }
 
 
-def _peeked(peek: peeks.Peek, talk: Screen) -> dict[str, Any]:
-    """What does not fit, by columns, on the screen and for a program."""
+def _peeked(peek: peeks.Peek, console: Screen) -> dict[str, Any]:
+    """Show the values that do not fit, by columns; return them for a program."""
     heads = (
         "Column",
         "missing",
@@ -211,10 +222,10 @@ def _peeked(peek: peeks.Peek, talk: Screen) -> dict[str, Any]:
     usable = f"{peek.usable:,} of {peek.rows:,} rows have a value that fits, or a substitute, in every column above"
     if peek.broken:
         usable += f"; broken lines, which count as missing in every column: {peek.broken:,}"
-    talk.show("", Text(peeks.NOT_PRIVATE, style="bold red"), "", screen.sheet(heads, rows))
-    talk.show("", Text(f"{usable}."))
+    console.show("", Text(peeks.NOT_PRIVATE, style="bold red"), "", screen.table(heads, rows))
+    console.show("", Text(f"{usable}."))
     if any(column.near for column in peek.columns):
-        talk.show(
+        console.show(
             Text(
                 "By case: large and small letters, and the number of blanks inside, are told apart. Write levels as "
                 'they are in the table, or spelling = "any" below them.'
@@ -224,7 +235,7 @@ def _peeked(peek: peeks.Peek, talk: Screen) -> dict[str, Any]:
 
 
 def _rows_of(unit: Unit) -> dict[str, str]:
-    """What a row counts, in words."""
+    """Describe the weight of a row."""
     facts = {}
     if unit.many:
         facts["Whose rows"] = f"all with the same {unit.column} are protected together"
@@ -250,7 +261,9 @@ def _protected(unit: Unit) -> str:
 
 
 def _faults(data: Path, columns: list[Wanted]) -> dict[str, str]:
-    """What is wrong with each column of the file, by its name and type; empty where nothing is."""
+    """Return the faults of each column of the file, by its name and type; empty where there is
+    none.
+    """
     there = {name for name, _ in Files(data).types()}
     blank = Files(data).blank([column for column in columns if column.name in there] or columns)
     faults: dict[str, str] = {}
@@ -268,8 +281,8 @@ def _heading(declared: "dp.Schema") -> Text:
     return screen.title(declared.title or "Schema")
 
 
-def _sheet(declared: "dp.Schema", columns: list[Wanted], faults: dict[str, str]) -> Table:
-    """What is declared of each column; and whether a file fits, where one was looked at."""
+def _columns_table(declared: "dp.Schema", columns: list[Wanted], faults: dict[str, str]) -> Table:
+    """Return a table of the declared columns, and of whether a file fits, if one was read."""
     heads = ["Column", "Type", "Public facts", "Missing values"]
     if faults:
         heads.append("File")
@@ -286,7 +299,7 @@ def _sheet(declared: "dp.Schema", columns: list[Wanted], faults: dict[str, str])
         elif faults:
             row.append(Text("fits", style="green"))
         rows.append(row)
-    return screen.sheet(heads, rows, left=len(heads))
+    return screen.table(heads, rows, left=len(heads))
 
 
 def _outcome(response: Response) -> str:
@@ -359,13 +372,12 @@ def learn(  # noqa: PLR0913  (the public face)
     columns: Annotated[
         str | None, typer.Option(help="Which: a,b, in a CSV file a:integer,b:category.")
     ] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Budget; alone it is pure.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
-    rho: Annotated[float | None, typer.Option(help="Budget in zCDP, instead of --epsilon.")] = None,
-    neighbours: Annotated[
-        str | None, typer.Option(help="replace (the default) or add-remove.")
-    ] = None,
-    ledger: Annotated[Path | None, typer.Option(help="Where the spend is booked.")] = None,
+    epsilon: EpsilonOption = None,
+    delta: DeltaOption = None,
+    rho: RhoOption = None,
+    adjacency: AdjacencyOption = None,
+    neighbours: NeighboursOption = None,
+    ledger: LedgerOption = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the schema goes.")] = Path(
         "schema.toml"
     ),
@@ -377,48 +389,47 @@ def learn(  # noqa: PLR0913  (the public face)
     as_json: AsJson = False,
 ) -> None:
     """Learn what a schema leaves open."""
-    asked = {"epsilon": epsilon, "delta": delta, "rho": rho, "neighbours": neighbours}
-    spec = of_options({("privacy", key): value for key, value in asked.items()})
+    spec = of_options(privacy_section(epsilon, delta, rho, adjacency, neighbours))
     budget = budget_of(spec)
     opened = None if ledger is None else open_ledger(ledger)
     unit = "one record" if opened is None else opened.unit
     names = None if columns is None else _names(columns)
-    what = learning(table, schema, budget, names, neighbours, unit)
-    talk = Screen(quiet, as_json)
+    task = learning(table, schema, budget, names, adjacency_of(spec), unit)
+    console = Screen(quiet, as_json)
     if dry_run:
-        _preview(what, opened, out, talk)
+        _preview(task, opened, out, console)
     else:
-        _release(what, opened, out, talk, force)
+        _release(task, opened, out, console, force)
 
 
 def _names(listed: str) -> list[str]:
-    """Names with commas between them."""
+    """Split names at commas."""
     return [name.strip() for name in listed.split(",") if name.strip()]
 
 
-def _preview(what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen) -> None:
-    """The cost, what would show, and what the ledger would have left; raises what `learn` would
+def _preview(task: Learning, ledger: "dp.Ledger | None", out: Path, console: Screen) -> None:
+    """Show the cost, what would show, and what the ledger would have left; raise what `learn` would
     raise.
     """
-    entry = what.entry
-    booked = what.plan.releases()
-    size = what.draft.unit.size(what.n)
-    if what.n is None and what.neighbours.counted:
+    entry = task.entry
+    booked = task.plan.releases()
+    size = task.draft.unit.size(task.n)
+    if task.n is None and task.neighbours.counted:
         size = "whose units are not counted"
     facts = {
-        "Table": f"{what.table}, {size}",
-        "Ranges": ", ".join(what.plan.ranges) or "none",
-        "Levels": ", ".join(what.plan.levels) or "none",
+        "Table": f"{task.table}, {size}",
+        "Ranges": ", ".join(task.plan.ranges) or "none",
+        "Levels": ", ".join(task.plan.levels) or "none",
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
-        "Cost": str(what.plan.budget),
+        "Cost": str(task.plan.budget),
         "Spent on": "; ".join(
             f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events
         ),
-        "Shows": "; ".join(_shows(what)),
+        "Shows": "; ".join(_shows(task)),
     }
-    if what.skipped:
-        facts["Left open"] = f"{', '.join(what.skipped)}: levels need --delta"
-    weak = weak_delta(what.plan.budget, what.n)
+    if task.skipped:
+        facts["Left open"] = f"{', '.join(task.skipped)}: levels need --delta"
+    weak = weak_delta(task.plan.budget, task.n)
     if weak:
         facts["Note"] = weak
     account, after, words = after_booking(ledger, entry)
@@ -426,14 +437,14 @@ def _preview(what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen
     facts["Output"] = str(out)
     if out.exists():
         facts["Output"] += " is there already: name another file, or give --force"
-    talk.show(screen.title("Dry run: no value was read"), screen.facts(facts))
-    talk.give(
+    console.show(screen.title("Dry run: no value was read"), screen.facts(facts))
+    console.emit(
         {
             "dry_run": True,
-            "records": what.n,
+            "records": task.n,
             "ranges": list(booked.ranges),
             "levels": list(booked.levels),
-            "skipped": list(what.skipped),
+            "skipped": list(task.skipped),
             "entry": listed(entry),
             "ledger": account and account.state(),
             "after": after,
@@ -443,38 +454,38 @@ def _preview(what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen
         raise dp.LedgerError(after["reason"])
 
 
-def _shows(what: Learning) -> list[str]:
-    """From how many units on something is seen, by the noise alone."""
-    booked = what.plan.releases()
+def _shows(task: Learning) -> list[str]:
+    """Say from how many units on something is found, by the noise alone."""
+    booked = task.plan.releases()
     ranges = [steps[0] for steps in booked.ranges.values()][:1]
     levels = list(booked.levels.values())[:1]
-    return [f"a magnitude that about {what.threshold(one):.3g} units have" for one in ranges] + [
-        f"a level that about {what.threshold(one):.3g} units have" for one in levels
+    return [f"a magnitude that about {task.threshold(one):.3g} units have" for one in ranges] + [
+        f"a level that about {task.threshold(one):.3g} units have" for one in levels
     ]
 
 
 def _release(
-    what: Learning, ledger: "dp.Ledger | None", out: Path, talk: Screen, force: bool
+    task: Learning, ledger: "dp.Ledger | None", out: Path, console: Screen, force: bool
 ) -> None:
     """Book, read, release, write."""
     persistence.vacant(out, force, _VACANT)
     persistence.prepare(out.parent)
     counter = None if ledger is None else Counter(ledger)
     try:
-        with talk.work(f"learning from {what.table}"):
-            bounds = what.run(counter)
+        with console.work(f"learning from {task.table}"):
+            bounds = task.run(counter)
     except BaseException:
         if counter and counter.releases:
             remark(f"the spend was booked as release {counter.releases[0]} before this happened")
         raise
     _keep(out, bounds)
     account = None if ledger is None else Account.of(ledger)
-    talk.show(*_learnt(what, bounds, account, out))
-    talk.give(_receipt(what, bounds, account, out))
+    console.show(*_learnt(task, bounds, account, out))
+    console.emit(_receipt(task, bounds, account, out))
 
 
 def _keep(out: Path, bounds: LearnedBounds) -> None:
-    """The schema was paid for: where the folder fails after all, it goes to stdout."""
+    """Write the schema, which was paid for; if the folder fails after all, print it to stdout."""
     try:
         persistence.write(out, bounds.text.encode())
     except OSError as fault:
@@ -484,12 +495,12 @@ def _keep(out: Path, bounds: LearnedBounds) -> None:
         ) from None
 
 
-def _learnt(what: Learning, bounds: LearnedBounds, account: Account | None, out: Path) -> list[Any]:
+def _learnt(task: Learning, bounds: LearnedBounds, account: Account | None, out: Path) -> list[Any]:
     booked = UNBOOKED
     if account is not None:
         booked = f"{account.statement()}; booked as release {bounds.release}"
     rows = [[one.name, _keys_in_words(one.keys), one.words] for one in bounds.columns]
-    rows += [[name, "?", "levels need --delta"] for name in what.skipped]
+    rows += [[name, "?", "levels need --delta"] for name in task.skipped]
     facts = {
         "Privacy": f"{bounds.budget}; protects {bounds.entry.unit}",
         "Ledger": booked,
@@ -499,8 +510,8 @@ def _learnt(what: Learning, bounds: LearnedBounds, account: Account | None, out:
         facts["To do"] = (
             f'{bounds.gaps} times "?": replace it by what is known without the table, or delete the column'
         )
-    sheet = screen.sheet(("Column", "Learnt", "How well"), rows, left=3)
-    last = Text(f"Then: dpinfer schema check {out} --data {what.table}")
+    sheet = screen.table(("Column", "Learnt", "How well"), rows, left=3)
+    last = Text(f"Then: dpinfer schema check {out} --data {task.table}")
     return [screen.title("Bounds by a private release"), sheet, "", screen.facts(facts), "", last]
 
 
@@ -513,7 +524,7 @@ def _keys_in_words(keys: Any) -> str:
 
 
 def _receipt(
-    what: Learning, bounds: LearnedBounds, account: Account | None, out: Path
+    task: Learning, bounds: LearnedBounds, account: Account | None, out: Path
 ) -> dict[str, Any]:
     columns = [
         {
@@ -532,7 +543,7 @@ def _receipt(
         "budget": bounds.budget,
         "unit": bounds.entry.unit,
         "columns": columns,
-        "skipped": list(what.skipped),
+        "skipped": list(task.skipped),
         "gaps": bounds.gaps,
         "path": str(out),
         "ledger": account and account.state(),

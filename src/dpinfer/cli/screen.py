@@ -1,4 +1,6 @@
-"""What is shown, and where: results on stdout, the rest on stderr; --json and --quiet are decided here."""
+"""The output of commands: results on stdout, the rest on stderr; --json and --quiet are decided
+here.
+"""
 
 import json
 import re
@@ -38,28 +40,28 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 
 @dataclass(frozen=True)
 class Screen:
-    """How a command talks."""
+    """The output of a command: for people, for a program, or none."""
 
     quiet: bool = False
     as_json: bool = False
 
     def show(self, *parts: RenderableType) -> None:
-        """Something to read, on stdout.  A plain text is one line, however long, so that a command
-        can be copied.
+        """Show something to read, on stdout.  A plain text is one line, however long, so that a
+        command can be copied.
         """
         if self.quiet or self.as_json:
             return
         console = _console()
         for part in parts:
-            console.print(_harmless(part), soft_wrap=isinstance(part, str))
+            console.print(_escaped(part), soft_wrap=isinstance(part, str))
 
     def note(self, words: str) -> None:
-        """One line beside the result, on stderr."""
+        """Print one line beside the result, on stderr."""
         if not (self.quiet or self.as_json):
             print(text.escape_controls(words), file=sys.stderr)
 
-    def give(self, document: Mapping[str, Any]) -> None:
-        """The result for a program, where it was asked for; infinities and NaN are texts."""
+    def emit(self, document: Mapping[str, Any]) -> None:
+        """Print the result for a program, if it was asked for; infinities and NaN are null."""
         if self.as_json:
             print(json.dumps(_plain(document), ensure_ascii=False, indent=1, allow_nan=False))
 
@@ -70,9 +72,7 @@ class Screen:
 
     @contextmanager
     def work(self, words: str) -> Iterator[None]:
-        """A sign of life on a terminal while something takes its time: the step, and how far a pass
-        over rows is.
-        """
+        """Show on a terminal that a step is under way, and how far a pass over rows is."""
         if not self.live:
             yield
             return
@@ -86,7 +86,7 @@ class Screen:
 
     @contextmanager
     def bar(self, words: str) -> Iterator[Callable[[int, int], None] | None]:
-        """A bar on a terminal, to be told how much is done, and of how much; None without one."""
+        """Show a bar on a terminal; yield the function that moves it, or None without a terminal."""
         if not self.live:
             yield None
             return
@@ -116,29 +116,29 @@ def _plain(value: Any) -> Any:
 
 
 def title(words: str) -> Text:
-    """A heading."""
+    """Return a heading."""
     return Text(f"\n{words}\n", style="bold")
 
 
 def facts(pairs: Mapping[str, str | Text]) -> Table:
-    """Names on the left, what there is to say on the right."""
+    """Return names on the left, and their facts on the right."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, fact in pairs.items():
-        grid.add_row(name, _harmless(_as_text(fact)))
+        grid.add_row(name, _escaped(_as_text(fact)))
     return grid
 
 
-def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int = 1) -> Table:
-    """A table; the first ``left`` columns hold words, the others numbers."""
+def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int = 1) -> Table:
+    """Return a table; the first ``left`` columns hold words, the others numbers."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
-    shown = [[_harmless_text(cell) for cell in row] for row in rows]
+    shown = [[_escaped_text(cell) for cell in row] for row in rows]
     width = _console().width
     widths = [max(cell.cell_len for cell in column) for column in zip(*shown, strict=True)]
     natural = [max(pair) for pair in zip(map(len, heads), widths or [0] * len(heads), strict=True)]
     if sum(natural) + _GAP * (len(heads) - 1) > width and shown:
-        # names get what they need: first headings give way, then words beside them
+        # names get what they need: first headings are wrapped, then the words in the first columns
         heads = [*heads[:left], *map(_stacked, heads[left:], widths[left:])]
         longest = [max(map(len, head.split("\n"))) for head in heads]
         natural = [max(pair) for pair in zip(longest, widths, strict=True)]
@@ -156,13 +156,15 @@ def sheet(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int 
 
 
 def _stacked(head: str, width: int) -> str:
-    """A heading on several lines, none wider than the cells under it where words allow that."""
+    """Break a heading into several lines, none wider than the cells under it if its words allow
+    that.
+    """
     return textwrap.fill(head, max(width, *map(len, head.split())), break_long_words=False)
 
 
 def broken(name: str, width: int) -> str:
-    """A name on lines of at most this width, broken where its parts meet: at a space, a colon, an
-    underscore, before a bracket; inside a word only where a part is longer than that.
+    """Break a name into lines of at most this width where its parts meet: at a space, a colon, an
+    underscore, before a bracket; inside a word only if a part is longer than that.
     """
     lines = [""]
     for part in re.findall(r"\[?[^\[ :_]*[ :_]*", name):
@@ -184,39 +186,39 @@ def _as_text(words: str | Text) -> Text:
     return Text(words)
 
 
-def _harmless(part: RenderableType) -> RenderableType:
-    """The same words, none of which the terminal obeys."""
+def _escaped(part: RenderableType) -> RenderableType:
+    """Escape what the terminal would obey."""
     if isinstance(part, str):
         return text.escape_controls(part, keep="\n")
     if isinstance(part, Text):
-        return _harmless_text(part, keep="\n")
+        return _escaped_text(part, keep="\n")
     return part
 
 
-def _harmless_text(words: str | Text, keep: str = "") -> Text:
+def _escaped_text(words: str | Text, keep: str = "") -> Text:
     styled = _as_text(words)
     if text.escape_controls(styled.plain, keep) == styled.plain:
         return styled
     return Text(text.escape_controls(styled.plain, keep), style=styled.style)
 
 
-def line_width() -> int:
-    """Letters of a line of plain text on this terminal."""
+def text_width() -> int:
+    """Return the letters of a line of plain text on this terminal."""
     return max(_NARROWEST, _console().width - 1)
 
 
 def sketch(result: FitResult, level: float) -> str:
-    """The forest plot in letters that this terminal has."""
+    """Return the forest plot in letters that this terminal has."""
     encoding = (getattr(sys.stdout, "encoding", "") or "").lower().replace("-", "")
-    return dp.plot.forest_text(result, level, line_width(), ascii=not encoding.startswith("utf"))
+    return dp.plot.forest_text(result, level, text_width(), ascii=not encoding.startswith("utf"))
 
 
 def coefficients(result: FitResult, level: float) -> Table:
-    """One line per coefficient, without numbers where it has no interval; what stands in for it is
-    indented under it.
+    """Return one row per coefficient, without numbers where it has no interval; its alternatives
+    are indented under it.
     """
     rows: list[Sequence[str | Text]] = []
-    for row in result.lines(level):
+    for row in result.table_with_alternatives(level):
         decimals = text.decimals_for(row["std_error"])
         colour = "" if coefficient_table.is_reported(row) else "yellow"
         cells = [
@@ -229,4 +231,4 @@ def coefficients(result: FitResult, level: float) -> Table:
         ]
         rows.append(cells)
     heads = ("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise")
-    return sheet(heads, rows)
+    return table(heads, rows)

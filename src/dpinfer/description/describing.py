@@ -22,7 +22,7 @@ from dpinfer.description.plan import (
     ReleasePart,
 )
 from dpinfer.description.released_figures import Facts, NoisyValues, ReleasedFigures, figures_of
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.fit.recipe import privacy
 from dpinfer.mechanisms.column_sums import (
     Cuts,
@@ -88,7 +88,7 @@ class Describing:
     @property
     def n(self) -> int | None:
         """The number of records or units where it is public."""
-        return self.records.n if self.plan.neighbours.counted else None
+        return self.records.n if self.plan.adjacency.counted else None
 
     @property
     def entry(self) -> Entry:
@@ -97,7 +97,7 @@ class Describing:
         grouped = f" by {self.by.name}" if self.by is not None else ""
         purpose = f"describe {names}{grouped}"
         plan = self.plan
-        return Entry(purpose, self.unit.name, plan.releases(), plan.neighbours, self.schema)
+        return Entry(purpose, self.unit.name, plan.releases(), plan.adjacency, self.schema)
 
     @property
     def z(self) -> float:
@@ -135,7 +135,7 @@ class Describing:
         elif self.n and not by:
             figure = description.MEAN
             columns = column_set.number_columns
-            weight = MomentWeights.of(column_set.grouping, self.plan.neighbours).t
+            weight = MomentWeights.of(column_set.grouping, self.plan.adjacency).t
             margins = (self.z * noise_sd / weight * column_set.numbers.half / self.n).tolist()
         return [
             {"column": column.name, "by": by, "figure": figure, "noise": margin}
@@ -151,7 +151,7 @@ class Describing:
             total = units * (UNIT_TOTAL if self.unit.columns else 1.0)
         return Facts(
             self.z,
-            self.plan.neighbours,
+            self.plan.adjacency,
             units,
             total,
             self.plan.equal_weights,
@@ -256,7 +256,7 @@ class Describing:
         """Return the query of a part, which may depend on what was released before."""
         column_set = released.column_set
         grouping = column_set.grouping
-        adjacency = self.plan.neighbours
+        adjacency = self.plan.adjacency
         if part.kind == COUNTS:
             return level_counts(column_set.counted, grouping, adjacency)
         if part.kind == LEVEL_SQUARES:
@@ -277,7 +277,7 @@ def describing(
     budget: Budget | None,
     by: str | None = None,
     columns: Sequence[str] | None = None,
-    neighbours: str | None = None,
+    adjacency: str | None = None,
     shares: Mapping[str, float] | None = None,
     level: float = 0.95,
 ) -> Describing:
@@ -287,33 +287,29 @@ def describing(
     unit = schema.unit
     if not isinstance(level, float) or not 0.5 <= level < 1:
         raise InputError("level must be a number between 0 and 1, at least 0.5")
-    adjacency = Neighbours.of(neighbours or Neighbours.REPLACE, units=unit.many)
-    if adjacency.units and not unit.many:
-        raise InputError(
-            f"neighbours={str(adjacency)!r} needs ids: give the schema a [unit] column"
-        )
+    relation = Neighbours.of(adjacency or Neighbours.REPLACE, units=unit.many)
+    if relation.units and not unit.many:
+        raise InputError(f"adjacency={str(relation)!r} needs ids: give the schema a [unit] column")
     wanted = _wanted(schema, columns)
     shown = [one.column for one in wanted]
     group_column = _group_column(schema, by)
     weights = _weights(shown, shares)
-    column_sets = [
-        _column_set(shown, weights, Grouping(), adjacency.counted and unit.equal_weights)
-    ]
+    column_sets = [_column_set(shown, weights, Grouping(), relation.counted and unit.equal_weights)]
     if group_column is not None:
         name = group_column.column.name
         if [column.name for column in shown] == [name]:
             raise InputError(f"by={by!r} is the only column: name others to describe by it")
         grouping = Grouping(grouped=True, groups=len(levels_of(group_column.column)))
         column_sets.append(_column_set(shown, weights, grouping, known=False, without=name))
-    plan = DescriptionPlan(budget, tuple(column_sets), adjacency, not unit.columns)  # type: ignore[arg-type]  # it refuses others
+    plan = DescriptionPlan(budget, tuple(column_sets), relation, not unit.columns)  # type: ignore[arg-type]  # it refuses others
     held, records = read_columns(
         table,
         [one.part for one in wanted],
         None if group_column is None else group_column.part,
         unit,
-        counted=adjacency.counted,
+        counted=relation.counted,
     )
-    if adjacency.counted and records.n < 1:
+    if relation.counted and records.n < 1:
         raise InputError("the table has no rows: there is nothing to describe")
     plan = replace(plan, records=held.largest)
     plan.require_room()
@@ -398,6 +394,7 @@ def describe(  # noqa: PLR0913  (a public face)
     columns: Sequence[str] | None = None,
     *,
     ledger: Book | None = None,
+    adjacency: str | None = None,
     neighbours: str | None = None,
     shares: Mapping[str, float] | None = None,
     level: float = 0.95,
@@ -420,8 +417,10 @@ def describe(  # noqa: PLR0913  (a public face)
         The columns to describe; by default all.
     ledger : Ledger, optional
         Where the cost is booked before anything is computed; by default it is booked nowhere.
-    neighbours : "replace" or "add-remove", optional
+    adjacency : "replace" or "add-remove", optional
         What may differ between two data sets.
+    neighbours : optional
+        Another name of ``adjacency``.
     shares : dict of names and numbers, optional
         Relative shares of the budget by column; a column without one has 1.
     level : float
@@ -469,5 +468,6 @@ def describe(  # noqa: PLR0913  (a public face)
         raise BudgetError(
             "describe needs a budget: for example budget=dp.ApproxDP(epsilon=1.0, delta=1e-6)"
         )
-    wanted = describing(table, schema, budget, by, columns, neighbours, shares, level)
+    asked = one_of_two("adjacency=", adjacency, "neighbours=", neighbours)
+    wanted = describing(table, schema, budget, by, columns, asked, shares, level)
     return wanted.run(ledger, insecure_seed)

@@ -1,4 +1,4 @@
-"""How the budget of a description is shared among its columns, and what is released of them.
+"""The shares of a description's columns in its budget, and the queries that are released of them.
 
 1. counts and moments   counts of levels, sums of numbers and squares, equal bins on the public ranges
 2. quartiles            two rounds of histograms, each with finer bins around the quartiles of the last
@@ -156,14 +156,14 @@ class ReleasePart:
 
 @dataclass(frozen=True)
 class DescriptionPlan:
-    """How the budget of a description is shared among column sets.
+    """The shares of column sets in the budget of a description.
 
     ``equal_weights`` says that every record has weight 1; ``records`` is the largest number of rows.
     """
 
     budget: Budget
     column_sets: tuple[ColumnSet, ...]
-    neighbours: Neighbours
+    adjacency: Neighbours
     equal_weights: bool
     records: int = DEFAULT_MAX_RECORDS
 

@@ -1,4 +1,4 @@
-"""From the releases of a description to its figures."""
+"""The figures of a description from its releases."""
 
 import math
 from collections.abc import Mapping
@@ -51,7 +51,7 @@ NOT_REPORTED = Interval(math.nan, math.nan, math.nan)
 
 @dataclass(frozen=True)
 class Facts:
-    """What is public about a description.
+    """The public facts about a description.
 
     ``z`` is the normal quantile of its level.  ``units`` is the number of records or units, None where it is
     private; ``total`` their total weight, where each has weight 1.  ``equal_weights`` says that every record
@@ -60,7 +60,7 @@ class Facts:
     """
 
     z: float
-    neighbours: Neighbours
+    adjacency: Neighbours
     units: int | None
     total: float | None
     equal_weights: bool
@@ -92,7 +92,7 @@ class ReleasedFigures:
 
     @property
     def _weights(self) -> MomentWeights:
-        return MomentWeights.of(self.column_set.grouping, self.facts.neighbours)
+        return MomentWeights.of(self.column_set.grouping, self.facts.adjacency)
 
     def add(self, kind: str, released: NoisyValues, cuts: Cuts | None) -> None:
         """Add the values of a query; a later histogram replaces the one before."""

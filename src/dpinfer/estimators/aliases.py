@@ -47,11 +47,11 @@ _ENDINGS = ("regression", "regressor", "classifier", "model", "fitter", "cv")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What to use where somebody asks for a model; ``why`` it is not here itself, empty where it
-    is.
+class ModelAdvice:
+    """A model that people ask for, what to ``use`` for it, and ``why`` it is not here itself, empty
+    where it is.
 
-    ``names`` are what it is called elsewhere, in small letters, without endings such as
+    ``names`` are its names in other packages, in small letters, without endings such as
     "regression".
     """
 
@@ -61,7 +61,7 @@ class Answer:
     why: str = ""
 
     def sentence(self, words: dict[str, str]) -> str:
-        """One line; ``words`` are what the models that are here are called."""
+        """Write the advice on one line; ``words`` are the names of the models that are here."""
         use = self.use.format(**words)
         why = self.why.format(**words)
         if not why:
@@ -74,158 +74,160 @@ _NO_BOUND = (
     "least squares and counts only"
 )
 _MARGINAL = "effects of single persons are not estimated, only averages over them"
-ANSWERS = (
-    Answer("least squares (OLS)", "ols lm leastsquares gaussian normal", "{linear}"),
-    Answer(
+MODEL_ADVICE = (
+    ModelAdvice("least squares (OLS)", "ols lm leastsquares gaussian normal", "{linear}"),
+    ModelAdvice(
         "a linear probability model",
         "lpm linearprobability",
         "{linear}, with the outcome declared as a number from 0 to 1",
     ),
-    Answer("logit", "logit logistic binary binomial", "{logistic}"),
-    Answer(
+    ModelAdvice("logit", "logit logistic binary binomial", "{logistic}"),
+    ModelAdvice(
         "probit",
         "probit",
         "{logistic}: the probabilities are nearly the same, its coefficients about 1.6 to 1.8 times as large",
         _NO_BOUND,
     ),
-    Answer(
+    ModelAdvice(
         "counts, rates and quasi-Poisson regression",
         "poisson count counts ppml quasipoisson rate rates",
         "{poisson}: its errors are robust, so that no Poisson law is supposed",
     ),
-    Answer(
+    ModelAdvice(
         "negative binomial regression",
         "negativebinomial negbin nb nb2 nbreg",
         "{poisson}: the same rate ratios, with robust errors in the place of a law of the dispersion",
     ),
-    Answer(
+    ModelAdvice(
         "zero-inflated and hurdle models",
         "zeroinflated zeroinflatedpoisson zip zinb hurdle",
         "{poisson} of the mean, and {logistic} of any against none",
         "the releases are made for one linear predictor",
     ),
-    Answer(
+    ModelAdvice(
         "gamma, Tweedie and log-linear models of costs",
         "gamma tweedie inversegaussian loglinear",
         "{poisson}: the same rate ratios of the mean, without a law of the outcome",
     ),
-    Answer(
+    ModelAdvice(
         "beta and other generalised linear models",
         "glm beta generalizedlinear generalisedlinear",
         "{poisson} where the outcome is 0 or more and effects multiply, else {linear} of a public transform",
         _NO_BOUND,
     ),
-    Answer(
+    ModelAdvice(
         "multinomial logit",
         "multinomial mnlogit multinomiallogit mlogit softmax conditionallogit",
         "{logistic} of one class against the others, a fit and a part of the budget for each",
         "the releases are made for one linear predictor",
     ),
-    Answer(
+    ModelAdvice(
         "ordered logit and probit",
         "ordered ordinal orderedlogit orderedprobit ologit oprobit polr proportionalodds",
         "{logistic} of a cut: at or above a level against below",
         "the releases are made for one linear predictor, without cut points to be estimated",
     ),
-    Answer(
+    ModelAdvice(
         "Cox regression and other survival models",
         "cox coxph phreg survival survreg aft weibull kaplanmeier proportionalhazards",
         "{logistic} of an event by a fixed time, where everybody was followed that long; {linear} of the log of the "
         "time, where nobody is censored",
         "a record is in the risk sets of others, so that its partial likelihood is no sum over records",
     ),
-    Answer(
+    ModelAdvice(
         "fixed effects and other panel models",
         "panel panelols fixedeffects fe feols plm within areg reghdfe",
         "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
         _MARGINAL,
     ),
-    Answer(
+    ModelAdvice(
         "mixed models and random effects",
         "mixed mixedlm mixedeffects lmer lme glmer glmm randomeffects multilevel hierarchical",
         "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
         "its likelihood is no sum over records; and " + _MARGINAL,
     ),
-    Answer(
+    ModelAdvice(
         "GEE and clustered standard errors",
         "gee clustered cluster clusterrobust",
         "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, and "
         "the intervals are clustered",
     ),
-    Answer(
+    ModelAdvice(
         "survey weights, weighted least squares",
         "wls weighted weightedleastsquares survey svyglm surveyglm surveyweights",
         "{linear} or {logistic} with weights, in [weights] of a schema or as weights= of fit, and a public bound",
     ),
-    Answer(
+    ModelAdvice(
         "generalised least squares and HC standard errors",
         "gls glsar fgls hc0 hc1 hc3 sandwich heteroskedastic",
         "{linear}: the coefficients are those of least squares, the intervals hold whatever the variances are",
     ),
-    Answer(
+    ModelAdvice(
         "instrumental variables (2SLS)",
         "iv iv2sls 2sls tsls ivreg ivregress twostageleastsquares gmm instrumentalvariables",
         "{linear} twice, of the outcome and of the treatment on the instrument; their ratio has no interval here",
         "it needs the joint law of two fits: not built yet",
     ),
-    Answer(
+    ModelAdvice(
         "difference in differences",
         "did diffindiff differenceindifferences",
         "{linear} with treated * after in the formula, where every row is another person",
     ),
-    Answer(
+    ModelAdvice(
         "quantile and median regression",
         "quantreg median lad qreg rq",
         "{quantile}, with quantile 0.5 for a median",
     ),
-    Answer(
+    ModelAdvice(
         "robust regression",
         "rlm robust huber mestimation theilsen ransac lts",
         '{linear} with target "robust" (no penalty) or {huber} (with one); neither estimates a mean',
     ),
-    Answer(
+    ModelAdvice(
         "ridge regression",
         "ridge tikhonov",
         "{linear} without a penalty, or {huber} with one",
         "least squares is fitted in a released geometry, which needs no penalty",
     ),
-    Answer(
+    ModelAdvice(
         "lasso, elastic net and selection of columns",
         "lasso elasticnet lars stepwise lassolars l1 selection",
         "{linear} or {logistic} with columns chosen before the data are seen; what the budget cannot tell is open",
         "intervals after a selection by the same data do not cover",
     ),
-    Answer("support vector machines", "svc linearsvm supportvector supportvectormachine", "{svm}"),
-    Answer(
+    ModelAdvice(
+        "support vector machines", "svc linearsvm supportvector supportvectormachine", "{svm}"
+    ),
+    ModelAdvice(
         "support vector machines with a kernel, support vector regression",
         "svr linearsvr nusvc kernelsvm kernelridge gaussianprocess",
         "{svm} with public transforms and products of columns in the formula; {huber} for a number",
         "with a kernel the fit consists of records, which cannot be released",
     ),
-    Answer(
+    ModelAdvice(
         "Tobit, Heckman and truncated models",
         "tobit heckman heckit censored truncated",
         "{linear} of the outcome clipped to its public bounds, or {quantile} with quantile 0.5",
         _NO_BOUND,
     ),
-    Answer(
+    ModelAdvice(
         "splines, additive models and smoothers",
         "gam spline splines loess lowess polynomial additive",
         "{linear}, {logistic} or {poisson} with a curve in the formula: ns(x, 30, 50, 70), bs(x, 30, 50) or poly(x, 2)",
         "knots and a smoothness that are learned from the data are not private: knots are public numbers",
     ),
-    Answer(
+    ModelAdvice(
         "t tests, analysis of variance, comparisons of means",
         "ttest anova ancova aov mean means proportion",
         "{linear} with the groups as a category; result.wald tests several coefficients together",
     ),
-    Answer(
+    ModelAdvice(
         "models of time series",
         "arima sarimax ar autoreg var garch timeseries",
         "{linear} with lags as columns, where every row is another unit",
         "records of a series depend on each other, and the promise is about one record",
     ),
-    Answer(
+    ModelAdvice(
         "trees, forests, boosting, neighbours and neural networks",
         "decisiontree randomforest gradientboosting boosting xgb xgboost lightgbm mlp neuralnetwork kneighbors knn",
         "{linear} or {logistic} with products and transforms in the formula",
@@ -235,10 +237,10 @@ ANSWERS = (
 """In the order of docs/models.md."""
 
 
-def answer(name: str) -> Answer | None:
-    """The answer for somebody who asks for a model by this name, if there is one."""
-    answers = {word: one for one in ANSWERS for word in one.names.split()}
+def model_advice(name: str) -> ModelAdvice | None:
+    """Return the advice on a model of this name, if there is any."""
+    advice = {word: one for one in MODEL_ADVICE for word in one.names.split()}
     word = "".join(letter for letter in name.lower() if letter.isalnum())
-    while word not in answers and word.endswith(_ENDINGS):
+    while word not in advice and word.endswith(_ENDINGS):
         word = word.removesuffix(next(filter(word.endswith, _ENDINGS)))
-    return answers.get(word)
+    return advice.get(word)

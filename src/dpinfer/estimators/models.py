@@ -16,7 +16,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, one_of_two
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import GeometryPlan
@@ -64,15 +64,17 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     budget: Budget | None = None
     plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | None = None
     target: str | None = None
+    adjacency: str | None = None
     neighbours: str | None = None
     rows: str | float = AVERAGE
+    max_weight: float | None = None
     most_weight: float | None = None
     ledger: Book | None = None
     insecure_seed: int | None = None
     kind: ClassVar[str]
 
     def _loss(self, n: int, design: Design) -> Loss | NoLoss:
-        """The loss, for an outcome scaled to [-1, 1] where it is numeric."""
+        """Return the loss, for an outcome scaled to [-1, 1] where it is numeric."""
         raise NotImplementedError
 
     def _declare(self, response: Response | None) -> OutcomeScale:
@@ -82,11 +84,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _explained(self) -> tuple[Sequence[Level], tuple[float, float] | None]:
-        """With arrays, the two labels or the range of the outcome."""
+        """Return, with arrays, the two labels or the range of the outcome."""
         raise NotImplementedError
 
     def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:
-        """The outcomes of an array or a list as a source wants them."""
+        """Return the outcomes of an array or a list as a source wants them."""
         raise NotImplementedError
 
     def _keep(self, intercept: float, coef: Array) -> None:
@@ -107,7 +109,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             With arrays: whose row it is, any ids; all rows of one unit are then protected together.
             By default each row is a unit of its own.
         weights : array of shape (n,), optional
-            With arrays: sampling weights, with ``most_weight`` declared.  By default all weights
+            With arrays: sampling weights, with ``max_weight`` declared.  By default all weights
             are 1.
 
         Returns
@@ -140,7 +142,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return self.formula
 
     def fit_read(self, design: Design, source: Pending) -> Self:
-        """Fit what `read` gave; a `HopelessFitWarning` comes before anything is booked."""
+        """Fit what `read` gave; a `LowBudgetWarning` comes before anything is booked."""
         recipe = self.recipe(design, source.n)
         schema = None if self.formula is None else self.schema_
         futility = recipe.futility(source.n, self._guessed_share)
@@ -167,7 +169,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """The public encoding of what `fit` is given, and its records, not yet read from a table."""
         if self.formula is None:
             return self._read_arrays(X, y, units, weights, exposure)
-        declared = self.rows != AVERAGE or self.most_weight is not None
+        declared = self.rows != AVERAGE or self._max_weight is not None
         if declared or units is not None or weights is not None:
             raise InputError(
                 "with a formula units and weights are declared in the schema, [unit]: leave them out here"
@@ -186,7 +188,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             plan=self.plan,
             target=self.target,
             penalty=self.penalty,
-            neighbours=self.neighbours,
+            neighbours=self._adjacency,
             far_values=getattr(self, "far_values", None),
         )
         return choose(design, options, n)
@@ -239,7 +241,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return entry(self.recipe(design, n), n, self._subject(design, schema))
 
     def _subject(self, design: Design, schema: Schema | None) -> Subject:
-        """What the ledger and the result are told about the fit."""
+        """Return the public facts about the fit for the ledger and the result."""
         if self.formula is None:
             bounds = zip(design.low[1:].tolist(), design.high[1:].tolist(), strict=True)
             columns = [
@@ -257,7 +259,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return Subject(design.unit.name, purpose, schema.digest(), question)
 
     def _linear(self, X: Any) -> Array:
-        """Intercept plus coefficients times columns, in original units."""
+        """Return intercept plus coefficients times columns, in original units."""
         check_is_fitted(self)
         if self.formula is None:
             values = self._array(X, reset=False)
@@ -301,7 +303,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         unit = self._unit(units is not None, weights is not None)
         if unit.columns:
             design = replace(design, unit=unit)
-        if not (self._number_is_private or unit.many):
+        if not (self.number_is_private or unit.many):
             design = design.for_records(n)
         ids = None if units is None else identities("units", units, n)
         counts = None if weights is None else self._weights(weights, n)
@@ -310,11 +312,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return design, Pending(number, lambda: in_memory(raw, Encoding(design, self.kind)))
 
     def _offset(self, given: Any, n: int) -> tuple[float, Array] | None:  # noqa: ARG002
-        """What arrays add to the predictor as it is, after its public bound; only counts have one."""
+        """Return the offset of arrays after its public bound; only counts have one."""
         return None
 
     def _yes_no(self, names: tuple[str, ...]) -> list[str]:
-        """The names of the columns that are declared to hold 0 and 1 alone."""
+        """Return the names of the columns that are declared to hold 0 and 1 alone."""
         if self.yes_no is None:
             return []
         columns = []
@@ -331,13 +333,13 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return columns
 
     def _unit(self, ids: bool, weighted: bool) -> Unit:
-        """What arrays of ids and weights declare."""
-        if weighted and self.most_weight is None:
+        """Return the unit that arrays of ids and weights declare."""
+        if weighted and self._max_weight is None:
             raise InputError(
-                "declare most_weight=, a public bound of the weights of a unit; their maximum is not private"
+                "declare max_weight=, a public bound of the weights of a unit; their maximum is not private"
             )
-        if not weighted and self.most_weight is not None:
-            raise InputError("most_weight= is for weights: give fit the weights=, or leave it out")
+        if not weighted and self._max_weight is not None:
+            raise InputError("max_weight= is for weights: give fit the weights=, or leave it out")
         if self.rows != AVERAGE and (weighted or not ids):
             raise InputError(
                 "rows= is for units= without weights=, as with weights a row counts by its weight: leave it out"
@@ -347,7 +349,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             column="units" if ids else "",
             rows=rows_of(self.rows),
             weights="weights" if weighted else "",
-            max_weight=1.0 if self.most_weight is None else self.most_weight,
+            max_weight=1.0 if self._max_weight is None else self._max_weight,
         )
 
     @staticmethod
@@ -365,15 +367,15 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         self.schema_ = Schema.of(self.schema)  # read once: the file may change during a fit
         response, self.terms_ = parse(formula, self.schema_)
         unit = self.schema_.unit
-        counted = not self._number_is_private
+        counted = not self.number_is_private
         design, source = read(X, response, self.terms_, self.kind, unit, counted=counted)
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source
 
     def _array(self, X: Any, *, reset: bool) -> Array:
-        """X as floats.  scikit-learn sees their shape and the names of columns only: its messages
-        quote rows.
+        """Return X as floats.  scikit-learn sees their shape and the names of columns only: its
+        messages quote rows.
         """
         if hasattr(X, "toarray"):
             validate_data(self, X, reset=reset)  # sparse: refused by its type
@@ -386,7 +388,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         named = X if hasattr(X, "columns") else values
         validate_data(self, named, reset=reset, skip_check_array=True)
         # where the number is private, scikit-learn's check would tell whether there is a record
-        private = self._number_is_private and reset
+        private = self.number_is_private and reset
         check_array(
             values[:1],
             ensure_all_finite=False,
@@ -406,10 +408,18 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         return tags
 
     @property
-    def _number_is_private(self) -> bool:
-        """Whether not even the number of records or units may be told."""
-        asked = (self.neighbours, getattr(self.plan, "neighbours", None))
+    def number_is_private(self) -> bool:
+        """Whether even the number of records or units is private."""
+        asked = (self._adjacency, getattr(self.plan, "neighbours", None))
         return any(code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked)
+
+    @property
+    def _adjacency(self) -> str | None:
+        return one_of_two("adjacency=", self.adjacency, "neighbours=", self.neighbours)
+
+    @property
+    def _max_weight(self) -> float | None:
+        return one_of_two("max_weight=", self.max_weight, "most_weight=", self.most_weight)
 
     @property
     def _private(self) -> bool:
@@ -417,7 +427,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
 
 
 def vector(y: Any) -> npt.NDArray[Any]:
-    """y, read already, with one dimension; a column gets scikit-learn's warning."""
+    """Return y, read already, with one dimension; a column gets scikit-learn's warning."""
     values = np.asarray(y)
     if values.ndim != 1 and not (values.ndim == 2 and values.shape[1] == 1):
         raise InputError(f"y must have one dimension, not {values.ndim}")
@@ -426,7 +436,7 @@ def vector(y: Any) -> npt.NDArray[Any]:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
-    """What the two classifiers share.
+    """Base class of the two classifiers.
 
     Guarantee [classes_are_declared]: ``classes_`` comes from ``classes`` or the schema, never from
     y.
@@ -495,7 +505,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):  # type: ignore[misc]
         return self.classes_.tolist(), None
 
     def _outcomes(self, y: Any, scale: OutcomeScale) -> Array:  # noqa: ARG002
-        """-1 and +1 for the declared classes, NaN for anything else."""
+        """Return -1 and +1 for the declared classes, NaN for anything else."""
         codes = vector(level_codes("y", y, self.classes_.tolist()))
         return np.asarray(np.array([-1.0, 1.0, np.nan])[codes])
 
@@ -536,22 +546,26 @@ class LogisticRegression(LinearClassifier):
     plan : Plan or GeometryPlan, optional
         Instead of ``budget``: a mechanism and a share for each release.
     target : str, optional
-        What the intervals are about: "asked" (the ordinary coefficients of all columns of the
+        What the intervals are about: "ordinary" (the ordinary coefficients of all columns of the
         formula: the default for zCDP and (ε, δ) budgets, where neither penalty nor plan is given),
         "penalised" (the default otherwise) or "unpenalised".
-    neighbours : "replace" or "add-remove", optional
+    adjacency : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public
-        (the default); or one added or removed, for the target asked.  With ids it is all rows of
-        one unit.
+        (the default); or one added or removed, for the target "ordinary".  With ids it is all rows
+        of one unit.
+    neighbours : optional
+        Another name of ``adjacency``.
     rows : "average" or a number, optional
         With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count
         alike, whatever its number of rows; a number c lets rows count alike up to c per unit.  With
         a formula the schema declares it.
-    most_weight : float, optional
+    max_weight : float, optional
         With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or
         of a row without ids.  What lies beyond is trimmed, and the noise grows with it.
+    most_weight : optional
+        Another name of ``max_weight``.
     far_values : "clip" or "strict", optional
-        What becomes of a number with wide bounds, for target "asked".  "clip" (the default) reports
+        What becomes of a number with wide bounds, for the target "ordinary".  "clip" (the default) reports
         the coefficient of the number winsorised to a released range, ``clipped_to`` in the table,
         with an interval for the ordinary coefficient.  "strict" does not report it; the coefficient
         of the winsorised number is in ``result_.alternatives()``.
@@ -643,7 +657,7 @@ class LinearSVC(LinearClassifier):
         risk alone.
     formula, schema, bounds, yes_no, classes, penalty, budget, plan : optional
         As for `LogisticRegression`.
-    neighbours, rows, most_weight, ledger, insecure_seed : optional
+    adjacency, neighbours, rows, max_weight, most_weight, ledger, insecure_seed : optional
         As for `LogisticRegression`.
 
     Notes
@@ -670,7 +684,7 @@ class LinearSVC(LinearClassifier):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class LinearRegressor(RegressorMixin, LinearModel):  # type: ignore[misc]
-    """What the regressors share.
+    """Base class of the regressors.
 
     Guarantee [outcome_range_is_declared]: the scale of the outcome comes from ``outcome`` or the
     schema, never from y; what lies beyond it is clipped.
@@ -752,7 +766,7 @@ class LinearRegression(LinearRegressor):
         visits) ~ a + b"``.
     outcome : pair (low, high), optional
         With arrays, the public range of y; values beyond it are clipped.
-    target : "asked" or "robust", optional
+    target : "ordinary" or "robust", optional
         What the intervals are about: least squares (the default), or a Huber estimand that ignores
         the tails.
     tail : {"balanced", "cautious", "all"}
@@ -761,7 +775,7 @@ class LinearRegression(LinearRegressor):
         released one; "all" clips no outcome whose prediction is within the range of the outcome,
         with noise for all of that range: where it is wide, intervals are many times as long.
     plan : LinearPlan, optional
-        Instead of ``budget``: a budget with its target, tail, neighbours and the share of each
+        Instead of ``budget``: a budget with its target, tail, adjacency and the share of each
         release.
     budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
@@ -769,7 +783,7 @@ class LinearRegression(LinearRegressor):
         There is no penalty; the parameter is that of the other models.
     schema, bounds, yes_no, far_values : optional
         As for `LogisticRegression`.
-    neighbours, rows, most_weight, ledger, insecure_seed : optional
+    adjacency, neighbours, rows, max_weight, most_weight, ledger, insecure_seed : optional
         As for `LogisticRegression`.
 
     Notes
@@ -826,14 +840,14 @@ class PoissonRegression(LinearRegressor):
         with arrays, its public range, and ``fit(X, y, exposure=e)``.  It is private like any other
         column, and its bound is never learned from the data.  By default every exposure is 1.
     plan : PoissonPlan, optional
-        Instead of ``budget``: a budget with its neighbours and the share of each release.
+        Instead of ``budget``: a budget with its adjacency and the share of each release.
     budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
     penalty, target : optional
         There is no penalty, and one target, "asked"; the parameters are those of the other models.
     schema, bounds, yes_no, far_values : optional
         As for `LogisticRegression`.
-    neighbours, rows, most_weight, ledger, insecure_seed : optional
+    adjacency, neighbours, rows, max_weight, most_weight, ledger, insecure_seed : optional
         As for `LogisticRegression`.
 
     Notes
@@ -1002,7 +1016,7 @@ class HuberRegression(LinearRegressor):
         risk alone.
     formula, schema, bounds, yes_no, budget, plan : optional
         As for `LogisticRegression`.
-    neighbours, rows, most_weight, ledger, insecure_seed : optional
+    adjacency, neighbours, rows, max_weight, most_weight, ledger, insecure_seed : optional
         As for `LogisticRegression`.
 
     Notes
@@ -1050,7 +1064,7 @@ class QuantileRegression(LinearRegressor):
         As for `HuberRegression`.
     formula, schema, bounds, yes_no, budget, plan : optional
         As for `LogisticRegression`.
-    neighbours, rows, most_weight, ledger, insecure_seed : optional
+    adjacency, neighbours, rows, max_weight, most_weight, ledger, insecure_seed : optional
         As for `LogisticRegression`.
 
     Notes

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpinfer import persistence
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.inference.ranges import Range, clear_of, friendly, magnitude, zoomed
 from dpinfer.mechanisms.histograms import histogram, histogram_bound, histogram_l1_bound
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
@@ -341,9 +341,7 @@ def learning(
     levels = tuple(name for name, gap in gaps.items() if gap.levels)
     adjacency = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.unit.many)
     if adjacency.units and not draft.unit.many:
-        raise InputError(
-            f"neighbours={str(adjacency)!r} needs ids: give the schema a [unit] column"
-        )
+        raise InputError(f"adjacency={str(adjacency)!r} needs ids: give the schema a [unit] column")
     wanted = [*(gap.column for gap in gaps.values()), *draft.unit.columns]
     plan = BoundsPlan(budget, ranges, levels, adjacency)  # type: ignore[arg-type]  # it refuses other budgets
     check(source, wanted)
@@ -431,6 +429,7 @@ def learn_bounds(
     *,
     budget: Budget | None = None,
     columns: Sequence[str] | Mapping[str, str] | None = None,
+    adjacency: str | None = None,
     neighbours: str | None = None,
     ledger: Book | None = None,
     insecure_seed: int | None = None,
@@ -449,8 +448,10 @@ def learn_bounds(
     columns : list of names, or dict of names and types, optional
         What to learn: "age" or "age:integer"; by default every column with a gap.  Without a schema
         other columns are left out of the one that is made.
-    neighbours : "replace" or "add-remove", optional
+    adjacency : "replace" or "add-remove", optional
         What may differ between two data sets.
+    neighbours : optional
+        Another name of ``adjacency``.
     ledger : Ledger, optional
         Where the cost is booked before a value is read; by default it is booked nowhere.  Under an
         (ε, δ) total levels are learned by the first entry.
@@ -493,4 +494,5 @@ def learn_bounds(
     0.0 40.0
     """
     unit = getattr(ledger, "unit", "one record") if schema is None else ""
-    return learning(table, schema, budget, columns, neighbours, unit).run(ledger, insecure_seed)
+    asked = one_of_two("adjacency=", adjacency, "neighbours=", neighbours)
+    return learning(table, schema, budget, columns, asked, unit).run(ledger, insecure_seed)

@@ -1,5 +1,6 @@
 """The choice of a recipe for a fit, from public facts alone: decided here and nowhere else."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
@@ -12,7 +13,7 @@ from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import NoLoss, OfferedRecipe, Options, Recipe, fit, require_ids
-from dpinfer.fit.step_plan import ASKED, FORMER
+from dpinfer.fit.step_plan import ORDINARY, TARGET_ALIASES
 from dpinfer.fit.stepped import Stepped
 from dpinfer.mechanisms.losses import Loss, check_loss, kind
 from dpinfer.privacy.budget import Budget, NoPrivacy
@@ -38,6 +39,9 @@ def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     private geometry, where there is an intercept; least squares always is; everything else has a
     penalty.
     """
+    if options.target is not None:
+        name = TARGET_ALIASES.get(options.target, options.target)
+        options = replace(options, target=name)
     require_ids(design, options)
     if n is not None and options.counted and not design.unit.many:
         design = design.for_records(n)
@@ -70,7 +74,7 @@ def stepped_of(result: FitResult) -> type[Stepped[Any]]:
 def _nobodys(options: Options) -> InputError:
     """Return an error that says what to ask for instead of a target or plan that this model does not have."""
     target = getattr(options.plan, "target", options.target)
-    if target in (ASKED, *FORMER):
+    if target == ORDINARY:
         models = " and ".join(recipe.NAME for recipe in STEPPED)
         return InputError(
             f"the target {target!r} is for {models} only: ask for 'penalised' or 'unpenalised', with a budget "

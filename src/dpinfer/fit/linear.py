@@ -23,13 +23,13 @@ from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import NoLoss, Options
 from dpinfer.fit.step_plan import (
-    ASKED,
     CLIP_SDS,
     CRUDE,
     ESTIMATE,
     FIRST_STEP,
     INFLUENCE,
     MOMENTS,
+    ORDINARY,
     OUTCOME,
     ROBUST,
     SCALES,
@@ -62,7 +62,6 @@ from dpinfer.inference.winsorising import Costs, WinsorLimits
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Linearization, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import IDENTITY
@@ -74,7 +73,7 @@ from dpinfer.rows.encoded import OutcomesOnly, cached
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
-LINEAR_TARGETS = (ASKED, ROBUST)
+LINEAR_TARGETS = (ORDINARY, ROBUST)
 BALANCED = "balanced"
 CAUTIOUS = "cautious"
 ALL = "all"
@@ -160,7 +159,8 @@ class LinearPlan(StepPlan):
             )
         if self.target == ROBUST and self.tail != BALANCED:
             raise InputError(
-                "a tail belongs to the target 'asked': leave it out, the robust target clips at a tenth of the records"
+                "a tail belongs to the target 'ordinary': leave it out, the robust target clips at a tenth of the "
+                "records"
             )
         self._check(LINEAR_TARGETS)
 
@@ -174,7 +174,7 @@ class LinearPlan(StepPlan):
     @property
     def stack(self) -> Stack:
         """Return the weights of the stacked matrices for least squares."""
-        return Stack.of(Neighbours(self.neighbours))
+        return Stack.of(self.relation)
 
     def strength(self, columns: Columns, n: float) -> float:
         """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
@@ -223,7 +223,7 @@ class LinearSteps(Stepped[LinearPlan]):
 
     NAME = "least squares"
     TARGETS: ClassVar[tuple[str, ...]] = LINEAR_TARGETS
-    OFFER = "least squares has 'asked' or 'robust'"
+    OFFER = "least squares has 'ordinary' or 'robust'"
     FAMILY = IDENTITY
     LOSS = LeastSquares
     PLAN = LinearPlan
@@ -267,7 +267,7 @@ class LinearSteps(Stepped[LinearPlan]):
         pulled = scale.bounded(band.pulled(geometry, columns, outcomes))
         clipped = float((np.abs(pulled - observations.labels) > _CLIPPED).mean())
         if result.model.target == ROBUST:
-            upper = band.most(geometry, columns) / scale.half
+            upper = band.half_width(geometry, columns) / scale.half
             weights = np.asarray(observations.weights)
             return noiseless.huber(
                 observations.rows, observations.labels, ordinary.coef, weights, upper
@@ -307,11 +307,11 @@ class LinearSteps(Stepped[LinearPlan]):
         # leverage has full weight.  The pilot is a ridge estimate, in columns whitened without limits.
         white = preconditioner(moments.matrix, context.columns, moments.n, row_kappa)
         coef = self._pilot_coef(moments, outcome_range, white, row_kappa)
-        if self.plan.target == ASKED and releases.of(FIRST_STEP):
+        if self.plan.target == ORDINARY and releases.of(FIRST_STEP):
             row_kappa = self._of_rows(moments.n, CLIP_SDS)
         limits = self._winsor_limits(moments, coef, column_kappa, row_kappa, outcome_range, context)
         matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
-        if self.plan.target == ASKED:
+        if self.plan.target == ORDINARY:
             # A pilot step.  Influences are not known yet: its clip is what a residual of half the
             # released range has at typical leverage, or longer by the expected distance of the pilot.
             pilot = self._pilot(matrix, coef, limits, moments, outcome_range, context)

@@ -27,13 +27,12 @@ from dpinfer.fit.noiseless import NoiselessFit
 from dpinfer.fit.publishing import in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import Options, Recipe
 from dpinfer.fit.step_plan import (
-    ASKED,
     CLIP,
     CRUDE,
     ESTIMATE,
     FIRST,
-    FORMER,
     MOMENTS,
+    ORDINARY,
     REMAINDER,
     SCALES,
     TYPICAL,
@@ -62,7 +61,6 @@ from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import LOGIT
 from dpinfer.privacy.gate import Gate
@@ -71,7 +69,7 @@ from dpinfer.result.statements import Words
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
-LOGISTIC_TARGETS = (ASKED,)
+LOGISTIC_TARGETS = (ORDINARY,)
 _LOGISTIC = {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REMAINDER: 0.03}
 _TYPICAL_CURVATURE = 0.15  # a public guess of the mean of p(1 - p)
 _TYPICAL_FARTHEST = 1.1  # ... and of the largest influence of an outcome over a typical one
@@ -132,7 +130,7 @@ class GeometryPlan(StepPlan):
         The Hessian has a larger weight than in least squares: its noise decides more of the error, and the
         score covariance V is close to H, which it equals where the model is right.
         """
-        adjacency = Neighbours(self.neighbours)
+        adjacency = self.relation
         return Stack(1.0, 0.25, adjacency) if adjacency.counted else Stack(0.5, 0.1, adjacency)
 
     def strength(self, columns: Columns, n: float) -> float:
@@ -160,8 +158,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
     NAME = "logistic regression"
     TARGETS: ClassVar[tuple[str, ...]] = LOGISTIC_TARGETS
     OFFER = (
-        "logistic regression has 'asked', without a penalty, and 'penalised' or 'unpenalised', as other models with a "
-        "penalty have"
+        "logistic regression has 'ordinary', without a penalty, and 'penalised' or 'unpenalised', as other models with "
+        "a penalty have"
     )
     FAMILY = LOGIT
     LOSS = Logistic
@@ -178,7 +176,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             return None
         target = cls._default(design, options) if options.target is None else options.target
         plan = options.plan
-        if not isinstance(plan, GeometryPlan) and target not in (*cls.TARGETS, *FORMER):
+        if not isinstance(plan, GeometryPlan) and target not in cls.TARGETS:
             return None
         if isinstance(plan, GeometryPlan):
             require_alone(plan, options)
@@ -212,7 +210,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
             return None
         if not design.intercept:
             return None
-        return ASKED
+        return ORDINARY
 
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:

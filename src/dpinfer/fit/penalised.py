@@ -280,14 +280,14 @@ class Penalised:
         if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
             raise InputError(
                 "the neighbours add-remove keep the number of records private, and the target "
-                f"{target!r} needs it: use logistic regression with a delta or rho, target 'asked', "
+                f"{target!r} needs it: use logistic regression with a delta or rho, target 'ordinary', "
                 "least squares, or the neighbours replace"
             )
         plan = _plan(options.budget, options.plan)
         because = _because(design, options)
         if options.far_values is not None:
             raise InputError(
-                f"far_values is for the target 'asked', not for {target!r}: leave it out"
+                f"far_values is for the target 'ordinary', not for {target!r}: leave it out"
             )
         return cls(design, options.loss, plan, target, options.penalty, because)
 

@@ -21,7 +21,6 @@ from dpinfer.fit.noiseless import NoiselessFit, Observations
 from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import NoLoss
 from dpinfer.fit.step_plan import (
-    ASKED,
     CLIP_SDS,
     CRUDE,
     ESTIMATE,
@@ -29,6 +28,7 @@ from dpinfer.fit.step_plan import (
     FIRST_STEP,
     INFLUENCE,
     MOMENTS,
+    ORDINARY,
     REMAINDER,
     SCALES,
     SIZES,
@@ -59,7 +59,6 @@ from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import count_edges
 from dpinfer.numerics.links import LOG
@@ -72,7 +71,7 @@ from dpinfer.rows.source import Source
 from dpinfer.schema.design import COUNT, Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 
-POISSON_TARGETS = (ASKED,)
+POISSON_TARGETS = (ORDINARY,)
 _SHARES = {
     SCALES: 0.02,
     CRUDE: 0.03,
@@ -153,7 +152,7 @@ class PoissonPlan(StepPlan):
     @property
     def stack(self) -> Stack:
         """Return the weights of the stacked matrices, which are those of least squares."""
-        return Stack.of(Neighbours(self.neighbours))
+        return Stack.of(self.relation)
 
     def strength(self, columns: Columns, n: float) -> float:
         """Return the expected signal of a typical one of ``columns`` over what it needs, with ``n`` records.
@@ -188,7 +187,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
 
     NAME = "Poisson regression"
     TARGETS: ClassVar[tuple[str, ...]] = POISSON_TARGETS
-    OFFER = "Poisson regression has 'asked'"
+    OFFER = "Poisson regression has 'ordinary'"
     FAMILY = LOG
     LOSS = Counts
     PLAN = PoissonPlan

@@ -54,8 +54,8 @@ def published(
         columns=design.names,
         family=linearization.family.name,
         preconditioner=matrix,
-        line=coef,
-        most=linearization.max_influence,
+        pilot_coef=coef,
+        max_influence=linearization.max_influence,
         centre=solved(slopes, inference.centre[1:] - context.of_units[1:, 0]),
         records=n,
         low=np.where(dummy, 0.0, low)[1:],
@@ -74,7 +74,7 @@ def band(
     """
     low, high = ends
     return Band(
-        line=coef,
+        pilot_coef=coef,
         clip=clip_unit * clip.size,
         width=residual_unit * clip.size,
         excess=residual_unit * clip.excess,

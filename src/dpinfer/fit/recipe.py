@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from dpinfer.errors import HopelessFitWarning, InputError
+from dpinfer.errors import InputError, LowBudgetWarning
 from dpinfer.mechanisms.losses import Loss
 from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
@@ -218,7 +218,7 @@ def fit(
         remedies = "; ".join(REMEDIES)
         warnings.warn(
             f"{subject.futility}. The budget is spent all the same; {remedies}",
-            HopelessFitWarning,
+            LowBudgetWarning,
             stacklevel=4,  # who called the fit of a model
         )
     gate = Gate(booked, ledger, insecure_seed)
@@ -237,7 +237,7 @@ def privacy(gate: Gate, budget: Budget) -> Privacy:
         budget=budget,
         unit=booked.unit,
         events=booked.events,
-        booked=gate.release_id is not None,
+        in_ledger=gate.release_id is not None,
         private=gate.seed is None and not isinstance(budget, NoPrivacy),
         neighbours=booked.neighbours,
         release=gate.release_id,

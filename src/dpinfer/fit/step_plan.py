@@ -1,12 +1,11 @@
 """The sharing of a budget among the releases of a stepped fit: frozen, and free of data."""
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.fit.column_scaling import ZOOMS as COLUMN_HISTOGRAMS
 from dpinfer.fit.column_scaling import (
     column_histograms_bound,
@@ -35,17 +34,14 @@ from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, co
 from dpinfer.privacy.release import NoisySum
 from dpinfer.schema.design import Design
 
-ASKED = "asked"
+ORDINARY = "ordinary"
 ROBUST = "robust"
 CLIP = "clip"
 STRICT = "strict"
 FAR_VALUES = (CLIP, STRICT)
 """What is reported of a winsorised number: its ordinary coefficient, or only an alternative."""
-EARLIER = {"weighted": ASKED, "mean": ASKED}
-"""Targets by their earlier names."""
-GONE = "unweighted"
-"""A target that is refused with a sentence."""
-FORMER = (*EARLIER, GONE)
+TARGET_ALIASES = {"asked": ORDINARY}
+"""Other names of targets."""
 # The stages of a fit, in order, each of one release or a few.  Ledgers and results keep these texts.
 SCALES = "scales"
 CRUDE = "crude moments"
@@ -117,11 +113,12 @@ class StepPlan:
     """The common part of the plans of stepped fits: `GeometryPlan`, `LinearPlan` and `PoissonPlan`."""
 
     budget: StepBudget
-    target: str = ASKED
-    neighbours: str = Neighbours.REPLACE
+    target: str = ORDINARY
+    adjacency: str | None = None
     shares: tuple[float, ...] = ()
     draws: int = 10_000
     far_values: str = CLIP
+    neighbours: str | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
     def default_shares(self) -> Mapping[str, float]:
@@ -149,7 +146,9 @@ class StepPlan:
                 f"far_values must be {' or '.join(map(repr, FAR_VALUES))}, not {self.far_values!r}"
             )
         object.__setattr__(self, "target", target_of(self.target, targets))
-        object.__setattr__(self, "neighbours", Neighbours.of(self.neighbours))
+        relation = self.relation
+        object.__setattr__(self, "adjacency", relation)
+        object.__setattr__(self, "neighbours", relation)
         if not isinstance(self.shares, tuple | list) or len(self.shares) not in (
             0,
             len(self.default_shares),
@@ -165,9 +164,25 @@ class StepPlan:
             raise InputError(f"draws must be a whole number of at least 100, not {self.draws!r}")
         self.budget.split(*self.shares)  # refuses shares that are not positive
 
+    @property
+    def relation(self) -> Neighbours:
+        """Return the adjacency, which has the default where none was given."""
+        return Neighbours.of(self._given_adjacency() or Neighbours.REPLACE)
+
+    def _given_adjacency(self) -> str | None:
+        """Return the adjacency that was given, under either name.
+
+        `dataclasses.replace` hands on both fields as this plan has set them, as `Neighbours`: a text
+        in one of them is then the new value.
+        """
+        given = [self.adjacency, self.neighbours]
+        if len({isinstance(one, Neighbours) for one in given}) == 2 and None not in given:
+            given = [None if isinstance(one, Neighbours) else one for one in given]
+        return one_of_two("adjacency=", given[0], "neighbours=", given[1])
+
     def bounds(self, numbers: int) -> Mapping[str, float]:
         """Return the sensitivity of each stage; ``numbers`` columns have their range released."""
-        adjacency = Neighbours(self.neighbours)
+        adjacency = self.relation
         return {
             SCALES: column_histograms_bound(numbers, adjacency),
             CRUDE: second_moment_bound(adjacency),
@@ -262,21 +277,10 @@ def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: in
 
 
 def target_of(target: object, targets: Sequence[str]) -> str:
-    """Return the present name of a target, with a warning for a former name."""
+    """Return a target by its one name."""
+    target = TARGET_ALIASES.get(str(target), target)
     if target in targets:
         return str(target)
-    if target in EARLIER:
-        warnings.warn(
-            f"the target {target!r} is now called {EARLIER[str(target)]!r}: what is asked for by the formula",
-            FutureWarning,
-            stacklevel=4,
-        )
-        return EARLIER[str(target)]
-    if target == GONE:
-        raise InputError(
-            "the target 'unweighted' is gone: 'asked' answers the same question, the ordinary coefficients of all "
-            "columns, with far shorter intervals; leave target= out"
-        )
     raise InputError(f"the target must be {' or '.join(map(repr, targets))}, not {target!r}")
 
 
@@ -308,5 +312,5 @@ def require_alone(plan: StepPlan, options: Options) -> None:
         raise BudgetError(f"a {name} has its budget and its target: leave out budget= and target=")
     if options.far_values not in (None, plan.far_values):
         raise InputError(f"a {name} has its far_values: leave out far_values=")
-    if options.neighbours not in (None, plan.neighbours):
-        raise InputError(f"a {name} has its neighbours: leave out neighbours=")
+    if options.neighbours not in (None, plan.adjacency):
+        raise InputError(f"a {name} has its adjacency: leave out adjacency=")

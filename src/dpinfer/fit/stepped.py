@@ -34,11 +34,10 @@ from dpinfer.fit.noiseless import NoiselessFit, observations_of, units_matrix
 from dpinfer.fit.publishing import alternatives, contrasts_of, in_units, published, statuses
 from dpinfer.fit.recipe import NoLoss, Options, Recipe, privacy
 from dpinfer.fit.step_plan import (
-    ASKED,
     CLIP,
     ESTIMATE,
     FIRST_STEP,
-    FORMER,
+    ORDINARY,
     REMAINDER,
     SCALES,
     STRICT,
@@ -243,9 +242,9 @@ class Stepped(Generic[P]):
             raise BudgetError(
                 f"{cls.NAME} takes budget=dp.ZCDP(rho) or dp.ApproxDP(epsilon, delta), or a {kind.__name__}"
             )
-        if options.target not in (None, *cls.TARGETS, *FORMER):
+        if options.target not in (None, *cls.TARGETS):
             return None
-        target = ASKED if options.target is None else target_of(options.target, cls.TARGETS)
+        target = ORDINARY if options.target is None else target_of(options.target, cls.TARGETS)
         plan = kind(
             spendable(options.budget),
             target,
@@ -258,7 +257,7 @@ class Stepped(Generic[P]):
     @property
     def neighbours(self) -> Neighbours:
         """Return the adjacency of the plan."""
-        return Neighbours(self.plan.neighbours)
+        return self.plan.relation
 
     @property
     def budget(self) -> Budget:
@@ -622,7 +621,7 @@ class Stepped(Generic[P]):
             privacy=privacy(gate, self.plan.promise),
             status=statuses(inference, fitted.linearization, context),
             geometry=geometry,
-            band=self._band(geometry.line, fitted),
+            band=self._band(geometry.pilot_coef, fitted),
             instead=alternatives(inference, fitted.linearization, context),
             joint=inference.joint,
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dpinfer.adjacency import Adjacency
-from dpinfer.errors import DpinferError, LedgerError
+from dpinfer.errors import DpinferError, LedgerError, one_of_two
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
@@ -113,9 +113,9 @@ class Ledger:
         The budget for everything that is ever released from these data.
     unit : str
         What one record is, in words; fits that protect another unit are refused.
-    neighbours : "replace", "add-remove", "replace-unit" or "add-remove-unit"
-        What may differ between two data sets, one row or all rows of a unit; fits with another
-        notion are refused.
+    adjacency : "replace", "add-remove", "replace-unit" or "add-remove-unit"
+        What may differ between two data sets, one row or all rows of a unit, by default "replace";
+        fits with another adjacency are refused.
     title : str
         A title of the data; empty by default.
 
@@ -147,10 +147,13 @@ class Ledger:
         self,
         total: Total,
         unit: str = "one record",
-        neighbours: str = Adjacency.REPLACE,
+        adjacency: str | None = None,
         title: str = "",
+        *,
+        neighbours: str | None = None,
     ) -> None:
-        self._terms = _new_terms(total, unit, neighbours, title)
+        adjacency = one_of_two("adjacency=", adjacency, "neighbours=", neighbours)
+        self._terms = _new_terms(total, unit, adjacency, title)
         self._store: Store = MemoryStore(header_text(self._terms))
         self._last_seen = self._store.rows()[0]
 
@@ -160,8 +163,10 @@ class Ledger:
         path: str | os.PathLike[str],
         total: Total,
         unit: str = "one record",
-        neighbours: str = Adjacency.REPLACE,
+        adjacency: str | None = None,
         title: str = "",
+        *,
+        neighbours: str | None = None,
     ) -> Self:
         """Create a ledger in a file of its own.
 
@@ -195,7 +200,8 @@ class Ledger:
         >>> ledger.path.name
         'visits.ledger'
         """
-        header = header_text(_new_terms(total, unit, neighbours, title))
+        adjacency = one_of_two("adjacency=", adjacency, "neighbours=", neighbours)
+        header = header_text(_new_terms(total, unit, adjacency, title))
         return cls._in(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
@@ -626,12 +632,19 @@ def _now() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def _new_terms(total: Total, unit: str, neighbours: str, title: str) -> Terms:
+def _new_terms(total: Total, unit: str, adjacency: str | None, title: str) -> Terms:
     """Return the terms of a new ledger.  A δ that is no promise is refused here and not when an old
     ledger is opened.
     """
     require_promise(total)
-    return Terms(total, unit, Adjacency.of(neighbours), title, _now(), renyi_orders(total))
+    return Terms(
+        total,
+        unit,
+        Adjacency.of(adjacency or Adjacency.REPLACE),
+        title,
+        _now(),
+        renyi_orders(total),
+    )
 
 
 def _unbroken(store: Store, rows: list[Row]) -> list[Row]:

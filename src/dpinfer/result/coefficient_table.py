@@ -23,7 +23,7 @@ INSTEAD = (
     "An indented line answers another question than the open one above it, as its name says: it is "
     "no estimate of that coefficient."
 )
-ALLOWED = (
+BIAS_BOUND = (
     "Where z is blank, the interval allows for a bias whose size is only bounded (few records, "
     "outcomes that were cut off, what the last step leaves), at the end or ends where it may lie: it "
     "is longer than the standard error says, and need not be symmetric about the estimate. p goes "
@@ -91,7 +91,7 @@ def rows(fit: Estimates, level: float) -> list[dict[str, Any]]:
     """Return all coefficients, each with its alternatives, and the ordinary intercept last, where
     the fit reports another.
     """
-    shown = fit.lines(level)
+    shown = fit.table_with_alternatives(level)
     ordinary = fit.ordinary_intercept(level)
     if ordinary is not None:
         shown.append(ordinary | {"instead_of": ""})
@@ -218,7 +218,7 @@ def about_alternatives(shown: Sequence[Row]) -> list[str]:
 def about_bias_bounds(shown: Sequence[Row]) -> list[str]:
     """Return why coefficients with an interval have no z; nothing where all have one."""
     if any(math.isnan(row["z"]) and is_reported(row) for row in shown):
-        return [ALLOWED]
+        return [BIAS_BOUND]
     return []
 
 

@@ -25,7 +25,7 @@ from dpinfer.schema.design import INTERCEPT
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 12
+MAX_MODELS = 12
 """Models of a comparison, at most: more cannot be told apart in a picture."""
 _FILE = "result.json"  # what a fit calls its result
 _TITLE = "Regressions side by side"
@@ -140,8 +140,8 @@ class Comparison:
 
     def __post_init__(self) -> None:
         count = len(self.results)
-        if not 2 <= count <= MOST:
-            raise InputError(f"give 2 to {MOST} results to compare, not {count}")
+        if not 2 <= count <= MAX_MODELS:
+            raise InputError(f"give 2 to {MAX_MODELS} results to compare, not {count}")
         if len(self.names) != count:
             raise InputError(f"give one name per result: {len(self.names)} names, {count} results")
         if len(set(self.names)) < count or not all(name.strip() for name in self.names):
@@ -187,14 +187,14 @@ class Comparison:
         ]
 
     def _rows(self, result: FitResult) -> list[dict[str, Any]]:
-        """Of one model; an intercept has no ratio."""
+        """Return the rows of one model; an intercept has no ratio."""
         rows = coefficient_table.rows(result, self.level)
         if not self.ratios:
             return rows
         return [row for row in rows if row["name"] not in (INTERCEPT, AT_ZERO)]
 
     def _marks(self) -> dict[str, int]:
-        """Numbers of the reasons why lines have no interval."""
+        """Number the reasons why coefficients have no interval."""
         reasons = dict.fromkeys(
             row["status"]
             for result in self.results
@@ -378,8 +378,8 @@ class Comparison:
 
 
 def _order(tables: Sequence[Sequence[Mapping[str, Any]]]) -> list[tuple[str, str]]:
-    """What each row stands for and its name: terms in the order of first appearance, under each
-    what is known instead, and the ordinary intercept last.
+    """Order the rows: terms as they first appear, under each its alternatives, and the ordinary
+    intercept last.
     """
     rows = [(row["instead_of"], row["name"]) for table in tables for row in table]
     keys = dict.fromkeys(rows)
@@ -403,7 +403,7 @@ def _loaded(result: Model) -> FitResult:
 
 
 def _names(given: Sequence[Model]) -> list[str]:
-    """What saved results are called after, or else numbers."""
+    """Name saved results after their folders, and others by numbers."""
     found = [
         _called(Path(result)) if isinstance(result, str | os.PathLike) else "" for result in given
     ]
@@ -413,7 +413,7 @@ def _names(given: Sequence[Model]) -> list[str]:
 
 
 def _called(path: Path) -> str:
-    """The folder of what a fit wrote, the name of another file."""
+    """Name a result after the folder of a fit, or after another file."""
     if path.name == _FILE:
         return path.resolve().parent.name
     return path.stem

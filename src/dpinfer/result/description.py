@@ -242,7 +242,7 @@ class Description(Figures):
         return html_page(table_one.grid(self), table_one.caption(self), notes)
 
     def _under(self) -> list[str]:
-        """What stands under a table elsewhere."""
+        """Return the notes under a table outside a screen."""
         return [table_one.caption(self), *table_one.notes(self)]
 
     def to_json(self) -> str:

@@ -1,4 +1,6 @@
-"""What is the same in several results and what differs: facts, and what may not be read into them."""
+"""Facts that several results share or that differ between them, and what may not be concluded from
+them.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -35,7 +37,7 @@ CENTRES = (
 
 
 def notes(fits: Mapping[str, Estimates], *, intercepts: bool) -> list[str]:
-    """What is the same in all models, then what differs, then what may not be concluded;
+    """Say what is the same in all models, what differs, and what may not be concluded;
     ``intercepts`` says whether they are shown.
     """
     stated = {name: _stated(fit) for name, fit in fits.items()}
@@ -60,7 +62,7 @@ def notes(fits: Mapping[str, Estimates], *, intercepts: bool) -> list[str]:
 
 
 def _stated(fit: Estimates) -> dict[str, str]:
-    """What is said of each model, and once where it is the same in all of them."""
+    """Return the facts of a model."""
     model = fit.model
     privacy = fit.privacy
     facts = {"Question": _UNASKED}
@@ -78,13 +80,13 @@ def _stated(fit: Estimates) -> dict[str, str]:
     facts["Protects"] = privacy.unit
     facts["Neighbours"] = privacy.neighbours.sentence
     facts["Release"] = "not booked in a ledger"
-    if privacy.booked:
+    if privacy.in_ledger:
         facts["Release"] = privacy.release or "booked"
     return facts
 
 
 def _partly(entries: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Columns that are in some models and not in others, those of the same models together."""
+    """Name the columns that are not in all models, with the models that have them."""
     columns: dict[str, list[str]] = {}
     for column, told in _by_key(entries):
         if len(told) < len(entries):
@@ -96,7 +98,7 @@ def _partly(entries: Mapping[str, Mapping[str, str]]) -> list[str]:
 
 
 def _by_key(facts: Mapping[str, Mapping[str, str]]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For each key the models that have it, with their facts."""
+    """Return for each key the models that have it, with their facts."""
     keys = dict.fromkeys(key for told in facts.values() for key in told)
     return [
         (key, [(name, told[key]) for name, told in facts.items() if key in told]) for key in keys
@@ -108,7 +110,7 @@ def _differ(told: Sequence[tuple[str, str]]) -> bool:
 
 
 def _sentence(key: str, told: Sequence[tuple[str, str]]) -> str:
-    """A fact that differs; models that share it stand together."""
+    """Write a fact that differs; models that share it are named together."""
     sharing: dict[str, list[str]] = {}
     for name, fact in told:
         sharing.setdefault(fact, []).append(name)
@@ -117,7 +119,7 @@ def _sentence(key: str, told: Sequence[tuple[str, str]]) -> str:
 
 
 def _cautions(fits: Mapping[str, Estimates], stated: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What may not be concluded from these models, beside what holds of all."""
+    """Return what may not be concluded from these models, besides what holds of all."""
     cautions = []
     kinds = {
         (facts.get("Outcome"), facts.get("Exposure"), facts["Coefficients"])

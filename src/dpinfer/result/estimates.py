@@ -39,7 +39,7 @@ class Alternatives:
         return len(self.names)
 
     def table(self, level: float) -> list[dict[str, Any]]:
-        """One row per line, with the columns of a result's table and ``instead_of``."""
+        """Return one row per alternative, with the columns of a result's table and ``instead_of``."""
         if not self.names:
             return []
         intervals = self.error.interval(self.estimate, level)
@@ -91,7 +91,7 @@ class Combined:
 
     @classmethod
     def unknown(cls, estimate: Array) -> "Combined":
-        """Estimates without anything known of their error."""
+        """Make estimates whose error is not known."""
         n = len(estimate)
         return cls(
             estimate=np.array(estimate, dtype=float),
@@ -103,18 +103,18 @@ class Combined:
             known=np.zeros(n, dtype=bool),
         )
 
-    def learn(
-        self, places: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float
+    def report(
+        self, rows: npt.NDArray[np.intp], estimate: Array, law: LawOfError, level: float
     ) -> None:
-        """Write down what is known at some places."""
+        """Write the reported estimates of some rows, with their intervals."""
         intervals = law.interval(estimate, level)
-        self.estimate[places] = estimate
-        self.std_error[places] = np.sqrt(np.diag(law.covariance()))
-        self.z[places] = law.z_values(estimate)
-        self.p_value[places] = law.p_values(estimate)
-        self.low[places] = intervals[:, 0]
-        self.high[places] = intervals[:, 1]
-        self.known[places] = True
+        self.estimate[rows] = estimate
+        self.std_error[rows] = np.sqrt(np.diag(law.covariance()))
+        self.z[rows] = law.z_values(estimate)
+        self.p_value[rows] = law.p_values(estimate)
+        self.low[rows] = intervals[:, 0]
+        self.high[rows] = intervals[:, 1]
+        self.known[rows] = True
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -419,13 +419,13 @@ class Estimates:
         return self._spread(band, [-np.inf, np.inf])
 
     def weights(self, rows: Array) -> Array:
-        """For each row of the design's columns, in original units, its combination of the
+        """Return for each row of the design's columns, in original units, its combination of the
         coefficients; numbers are winsorised as in the fit.
         """
         return self._linear(rows if self.geometry is None else self.geometry.inside(rows))
 
     def _linear(self, rows: Array) -> Array:
-        """The same without winsorising."""
+        """Return the same combinations without winsorising."""
         first = np.ones((len(rows), int(self.intercept)))
         centre = 0.0 if self.geometry is None else self.geometry.centre
         return np.column_stack([first, rows - centre])
@@ -445,8 +445,8 @@ class Estimates:
         of: Array | None = None,
         absent: npt.NDArray[np.bool_] | None = None,
     ) -> Combined:
-        """Combinations of the coefficients, one per row of ``matrix``; or functions of them, with
-        the values ``of``, whose gradients these are.
+        """Estimate combinations of the coefficients, one per row of ``matrix``; or functions of
+        them, with the values ``of``, whose gradients these are.
 
         One that uses a coefficient without an interval is known where the law of all coefficients
         tells it.  ``absent`` marks coefficients whose few events are no fault of a combination.
@@ -459,9 +459,9 @@ class Estimates:
         # A sampled law is asked row by row, so that no row depends on the others.
         sampled = isinstance(self.error, ErrorLaw) and not self.error.closed_form
         size = 1 if sampled else _BLOCK
-        for places in _blocks(np.flatnonzero(used & of_reported), size):
-            law = self.error.mapped(matrix[np.ix_(places, kept)])
-            combined.learn(places, value[places], law, level)
+        for rows in _blocks(np.flatnonzero(used & of_reported), size):
+            law = self.error.mapped(matrix[np.ix_(rows, kept)])
+            combined.report(rows, value[rows], law, level)
         if self.joint is not None and isinstance(self.error, BiasedNormal):
             if absent is None:
                 absent = np.zeros(matrix.shape, dtype=bool)
@@ -473,30 +473,30 @@ class Estimates:
         combined: Combined,
         matrix: Array,
         absent: npt.NDArray[np.bool_],
-        places: npt.NDArray[np.intp],
+        rows: npt.NDArray[np.intp],
         level: float,
     ) -> None:
-        """Ask the law of all coefficients for some of the combinations."""
+        """Estimate some of the combinations by the law of all coefficients."""
         assert self.joint is not None
         assert isinstance(self.error, BiasedNormal)
-        patterns, which = np.unique(absent[places], axis=0, return_inverse=True)
+        patterns, which = np.unique(absent[rows], axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
             joint = replace(self.joint, few=np.where(pattern, 0.0, self.joint.few))
-            for block in _blocks(places[which.ravel() == k], _BLOCK):
+            for block in _blocks(rows[which.ravel() == k], _BLOCK):
                 answers = joint.about(matrix[block], self.error.draws, self.error.seed)
                 # A function of the coefficients moves with its gradient.
                 moved = answers.estimate - matrix[block] @ self.estimate
                 value = combined.estimate[block] + moved
                 known = answers.known
                 law = answers.law.mapped(np.eye(len(block))[known])
-                combined.learn(block[known], value[known], law, level)
+                combined.report(block[known], value[known], law, level)
 
     def predictors(self, rows: Array, level: float) -> Combined:
-        """The linear predictor at rows of the design's columns, in original units."""
+        """Estimate the linear predictor at rows of the design's columns, in original units."""
         return self._predicted(self.weights(rows), rows, level)
 
     def _predicted(self, weights: Array, rows: Array, level: float) -> Combined:
-        """Combinations of the coefficients that are predictors of rows."""
+        """Estimate combinations of the coefficients that are predictors of rows."""
         if self.joint is None:
             return self.combined(weights, level)
         # The predictor of a record that does not have a level has nothing of its coefficient in it.
@@ -507,8 +507,8 @@ class Estimates:
         return self.combined(weights, level, absent=absent)
 
     def open_in(self, rows: Array) -> list[tuple[str, ...]]:
-        """For each row of the design's columns the coefficients without an interval that take part
-        in its predictor.
+        """Return for each row of the design's columns the coefficients without an interval that
+        take part in its predictor.
 
         A level takes part where the row has it.  Where no such one is left, it is those that the
         centre rests on.
@@ -624,16 +624,16 @@ class Estimates:
         return rows
 
     def instead_rows(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """What is known instead of open coefficients: rows of `table`, each with the name it stands
-        for.
+        """Return the alternatives as rows of `table`, each with the name of the coefficient it
+        stands for.
         """
         if self.instead is None:
             return []
         return self.instead.table(checked(level))
 
-    def lines(self, level: float = 0.95) -> list[dict[str, Any]]:
-        """The rows of `table`, with an empty ``instead_of``, and under each the lines that stand
-        for it.
+    def table_with_alternatives(self, level: float = 0.95) -> list[dict[str, Any]]:
+        """Return the rows of `table`, with an empty ``instead_of``, and under each its
+        alternatives.
         """
         others = self.instead_rows(level)
         lines: list[dict[str, Any]] = []
@@ -648,7 +648,7 @@ class Estimates:
         return pd.Series(values, index=list(self.names), name=name)
 
     def _spread(self, values: Array, otherwise: npt.ArrayLike) -> Array:
-        """Numbers of the reported coefficients, with ``otherwise`` in the place of the others."""
+        """Place numbers of the reported coefficients among all, with ``otherwise`` for the others."""
         numbers = np.empty((len(self.names), *values.shape[1:]))
         numbers[:] = otherwise
         numbers[self.reported] = values
@@ -660,7 +660,7 @@ def _blocks(places: npt.NDArray[np.intp], size: int) -> list[npt.NDArray[np.intp
 
 
 def checked(level: float, alpha: float | None = None) -> float:
-    """A confidence level, given as such or by alpha = 1 - level."""
+    """Return a confidence level, given as such or by alpha = 1 - level."""
     if alpha is not None:
         if level != 0.95:
             raise InputError("give level= or alpha=, not both: alpha is 1 - level")

@@ -72,7 +72,7 @@ class GridRow:
 
 @dataclass(frozen=True)
 class TextLayout:
-    """How a table is printed as text, in letters.
+    """The layout of a table printed as text, in letters.
 
     Rules have ``width`` letters, or more where the table is wider; with ``split``, columns that do
     not fit are printed in another part below.  Columns are ``gap`` letters apart and at least

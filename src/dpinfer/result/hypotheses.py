@@ -76,12 +76,11 @@ class Contrast:
     p_value: float
 
 
-def contrast(fit: Estimates, what: str | npt.ArrayLike, level: float) -> Contrast:
-    """Estimate and interval of one combination."""
-    if isinstance(what, str):
-        vector = Hypothesis(Vocabulary.of(fit), what).combination()
-    else:
-        vector = np.asarray(what, dtype=float)
+def contrast(fit: Estimates, vector: str | npt.ArrayLike, level: float) -> Contrast:
+    """Return the estimate and the interval of one linear combination."""
+    if isinstance(vector, str):
+        vector = Hypothesis(Vocabulary.of(fit), vector).combination()
+    vector = np.asarray(vector, dtype=float)
     matrix = restrictions(fit, np.atleast_2d(vector))
     if len(matrix) != 1:
         raise InputError("a contrast is one vector; use wald for several at once")
@@ -99,13 +98,13 @@ def _contrast(value: Array, law: LawOfError, level: float) -> Contrast:
     )
 
 
-def equation(fit: Estimates, what: str, level: float) -> Contrast:
-    """The left side of one equation less the right one, and a test that it is 0."""
-    if not isinstance(what, str):
+def equation(fit: Estimates, text: str, level: float) -> Contrast:
+    """Test one equation: estimate the left side less the right one, and test that it is 0."""
+    if not isinstance(text, str):
         raise InputError("t_test takes a text such as 'a = b': use contrast for numbers")
-    equations = Hypothesis(Vocabulary.of(fit), what).equations(fit.reported)
+    equations = Hypothesis(Vocabulary.of(fit), text).equations(fit.reported)
     if len(equations.matrix) != 1 or equations.left_out:
-        raise InputError(f"{what!r} is not one equation: test several at once with wald")
+        raise InputError(f"{text!r} is not one equation: test several at once with wald")
     value, law = resolved(fit, restrictions(fit, equations.matrix))
     return _contrast(value - equations.right, law, level)
 
@@ -139,7 +138,7 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
 
 
 def restrictions(fit: Estimates, matrix: Array) -> Array:
-    """Rows over all coefficients, one number each."""
+    """Check the rows of restrictions: one number per coefficient."""
     if matrix.ndim != 2 or matrix.shape[1] != len(fit.names) or not np.isfinite(matrix).all():
         raise InputError(
             f"restrictions need one finite number per coefficient, {len(fit.names)} in a row"
@@ -148,7 +147,7 @@ def restrictions(fit: Estimates, matrix: Array) -> Array:
 
 
 def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
-    """Estimates of combinations, one per row, and the law of their errors.
+    """Return the estimates of combinations, one per row, and the law of their errors.
 
     Where one of them uses a coefficient without an interval, all of them are asked of the law of
     all coefficients:  it may tell a combination of coefficients that it cannot tell one by one.
@@ -185,8 +184,8 @@ class Vocabulary:
 
     @classmethod
     def of(cls, fit: Estimates) -> "Vocabulary":
-        """By the formula; without one, terms are names without their levels, and no reference is
-        known.
+        """Make the vocabulary of a result's formula; without one, terms are names without their
+        levels, and no reference is known.
         """
         terms: dict[str, tuple[str, ...]] = {}
         zeros: set[str] = set()
@@ -232,7 +231,7 @@ class Hypothesis:
         self.words = [*self.names, *sorted(vocabulary.zeros), *self.terms]
 
     def combination(self) -> Array:
-        """One combination of coefficients, without a constant."""
+        """Return one combination of coefficients, without a constant."""
         coded = self._coded()
         if "=" in coded or "," in coded:
             raise self._refused("a contrast is one combination: test equations with wald")
@@ -248,7 +247,7 @@ class Hypothesis:
         return side[:-1]
 
     def equations(self, reported: npt.NDArray[np.bool_]) -> Equations:
-        """All equations; of a whole term, those of its coefficients that are reported."""
+        """Return all equations; of a whole term, those of its reported coefficients."""
         rows: list[Array] = []
         left_out: list[str] = []
         whole_terms = {self._code(term): names for term, names in self.terms.items()}
@@ -271,7 +270,7 @@ class Hypothesis:
         return Equations(matrix[:, :-1], -matrix[:, -1], tested, tuple(left_out))
 
     def _chain(self, part: str) -> list[Array]:
-        """a = b = 0 as rows a - b and b; a combination alone is tested against 0."""
+        """Return a = b = 0 as rows a - b and b; a combination alone is tested against 0."""
         sides = [self._side(side) for side in part.split("=")]
         if len(sides) == 1:
             sides.append(np.zeros_like(sides[0]))
@@ -283,7 +282,7 @@ class Hypothesis:
         return rows
 
     def _coded(self) -> str:
-        """The text with a plain word for every name, and numbers without an exponent."""
+        """Replace every name by a plain word, and write numbers without an exponent."""
         longest_first = sorted(self.words, key=len, reverse=True)
         names = "|".join(map(re.escape, longest_first))
         token = re.compile(
@@ -314,7 +313,7 @@ class Hypothesis:
         return f"w{self.words.index(name)}"
 
     def _side(self, coded: str) -> Array:
-        """One number per coefficient, and last the constant."""
+        """Return one number per coefficient, and last the constant."""
         from formulaic.errors import FormulaParsingError  # noqa: PLC0415  (loaded when asked for)
         from formulaic.utils.constraints import LinearConstraintParser  # noqa: PLC0415
 

@@ -42,11 +42,11 @@ Curve = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Scale:
-    """From the linear predictor to what is predicted, with slope and bend."""
+    """The curve from the linear predictor to a prediction, with its first two derivatives."""
 
     of: Curve
     slope: Curve
-    bend: Curve
+    second_derivative: Curve
 
 
 def _slope(z: Array) -> Array:
@@ -59,8 +59,8 @@ LOGISTIC = Scale(expit, _slope, lambda z: _slope(z) * (expit(-z) - expit(z)))
 
 
 def scale_of(fit: Estimates) -> Scale:
-    """Probabilities for logistic regression, the units of the outcome for losses of the residual,
-    rates for counts.
+    """Choose the scale of predictions: probabilities for logistic regression, the units of the
+    outcome for losses of the residual, rates for counts.
     """
     if fit.model.logistic:
         return LOGISTIC
@@ -75,7 +75,7 @@ def scale_of(fit: Estimates) -> Scale:
 
 
 def question_of(fit: Estimates) -> Question:
-    """What was asked, where the result knows it."""
+    """Return the question of a result, or raise if it has none."""
     if fit.question is None:
         raise InputError(
             "this result does not know its columns, since it was fitted on bare rows by infer: fit "
@@ -85,8 +85,8 @@ def question_of(fit: Estimates) -> Question:
 
 
 def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
-    """One entry per row: prediction, standard error, interval, why there is none, what is open in
-    it, and its target.
+    """Return one entry per row: prediction, standard error, interval, status, coefficients that are
+    not reported, and target.
     """
     level = checked(level)
     scale = scale_of(fit)
@@ -116,8 +116,8 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
 
 
 def odds_ratios(fit: Estimates, level: float) -> Rows:
-    """exp of each slope and of the ends of its interval; no number and (0, inf) where there is
-    none.
+    """Return exp of each slope and of the ends of its interval; no number and (0, inf) where there
+    is none.
     """
     if not fit.model.logistic:
         raise InputError(
@@ -128,7 +128,7 @@ def odds_ratios(fit: Estimates, level: float) -> Rows:
 
 
 def rate_ratios(fit: Estimates, level: float) -> Rows:
-    """The same of a regression of counts, rates or costs."""
+    """Return rate ratios in the same way, for counts, rates or costs."""
     if not fit.model.counts:
         raise InputError(
             f"rate ratios are those of PoissonRegression, and this is {fit.model.loss}: use "
@@ -164,7 +164,9 @@ class Effect:
 
 
 def margins(fit: Estimates, at: Any, level: float) -> Rows:
-    """One entry per effect: at the released centre, or on average over the rows given."""
+    """Return one entry per marginal effect: at the released centre, or on average over the rows
+    given.
+    """
     level = checked(level)
     if isinstance(at, str) and at == OVERALL:
         raise InputError(
@@ -200,7 +202,9 @@ def margins(fit: Estimates, at: Any, level: float) -> Rows:
 
 
 def _why(fit: Estimates, effect: Effect) -> str:
-    """Why an effect has no interval: its own reason, or the open coefficients it moves with."""
+    """Return why an effect has no interval: its own status, or the coefficients that are not
+    reported.
+    """
     if effect.status != REPORTED:
         return effect.status
     reasons = []
@@ -211,16 +215,16 @@ def _why(fit: Estimates, effect: Effect) -> str:
 
 
 def _derivative(fit: Estimates, name: str, weights: Array, moves: Array) -> Effect:
-    """The mean over rows of what one more unit does, per unit."""
+    """Return the mean over rows of the change per unit of a column."""
     scale = scale_of(fit)
     z = weights @ fit.estimate
     pushed = moves @ fit.estimate
-    gradient = (scale.bend(z) * pushed) @ weights + scale.slope(z) @ moves
+    gradient = (scale.second_derivative(z) * pushed) @ weights + scale.slope(z) @ moves
     return Effect(name, float(np.mean(scale.slope(z) * pushed)), gradient / len(z))
 
 
 def _change(fit: Estimates, name: str, before: Array, after: Array) -> Effect:
-    """The mean over rows of the change from one encoding to another."""
+    """Return the mean over rows of the change from one encoding to another."""
     scale = scale_of(fit)
     old = before @ fit.estimate
     new = after @ fit.estimate
@@ -229,7 +233,7 @@ def _change(fit: Estimates, name: str, before: Array, after: Array) -> Effect:
 
 
 def _at_centre(fit: Estimates) -> Iterator[Effect]:
-    """Effects of the columns of the design where all others are at the released centre.
+    """Return the effects of the columns of the design where all others are at the released centre.
 
     A number is moved from its centre; a level is compared with the reference of its factor.
     """
@@ -257,8 +261,8 @@ def _at_centre(fit: Estimates) -> Iterator[Effect]:
 
 
 def _shared(block: TermBlock, blocks: tuple[TermBlock, ...]) -> bool:
-    """Whether no column of the design is the effect of one column of the table: the block is a
-    product, or one of its columns is in another block, too.
+    """Return whether no column of the design is the effect of one column of the table: the block is
+    a product, or one of its columns is in another block, too.
     """
     if len(block.parts) > 1:
         return True
@@ -268,7 +272,7 @@ def _shared(block: TermBlock, blocks: tuple[TermBlock, ...]) -> bool:
 
 
 def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
-    """Effects on average over the rows: every term that holds a column moves with it.
+    """Return effects on average over the rows: every term that holds a column moves with it.
 
     A number moves by a small step, and what is compared, cut or taken from a calendar stays: such an
     expression moves by itself, from one level or answer to another.
@@ -312,8 +316,8 @@ def _over(fit: Estimates, rows: Any) -> Iterator[Effect]:
 
 
 def _moving(terms: ModelTerms) -> list[Part]:
-    """What moves by itself, each once: factors, answers, years, and columns that are numbers and no
-    factors.
+    """Return the columns that move by themselves, each once: factors, true and false, years, and
+    numbers that are no factors.
     """
     found: dict[str, Part] = {}
     for block in terms.blocks:
@@ -335,19 +339,19 @@ def _movable(number: Expression) -> Iterator[Expression]:
 
 
 def _with(terms: ModelTerms, one: Expression, other: Expression) -> ModelTerms:
-    """The terms with another expression in the place of one."""
+    """Replace one expression of the terms by another."""
     return terms.changed(lambda at: replace(other, text=at.text) if at == one else None)
 
 
 def _around(values: Array, column: Number) -> tuple[Array, Array]:
-    """A step below and above each value of a column, within its bounds."""
+    """Return a step below and above each value of a column, within its bounds."""
     step = _STEP * (column.high - column.low)
     return np.maximum(values - step, column.low), np.minimum(values + step, column.high)
 
 
 def _stepped(terms: ModelTerms, column: Number) -> ModelTerms:
-    """The terms with numbers of another column in the place of one, but for what a small step leaves
-    where it is.
+    """Replace one column of the terms by numbers of another; a column that a small step leaves
+    unchanged stays.
     """
     moved = of_column(Number(_MOVED, column.low, column.high))
 

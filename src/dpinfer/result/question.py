@@ -1,4 +1,6 @@
-"""What was regressed on what, from public facts alone; and rows encoded as in the fit."""
+"""The question of a fit, from public facts alone: outcome, terms and references; and rows encoded
+as in the fit.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +45,9 @@ class Question:
     def of_formula(
         cls, formula: str, response: Response, terms: ModelTerms, derived: Sequence[Derived] = ()
     ) -> "Question":
-        """That of a formula, parsed with its schema, whose ``derived`` columns it names."""
+        """Make the question of a formula, parsed with its schema, whose ``derived`` columns it
+        names.
+        """
         low = None
         high = None
         if response.number is not None:
@@ -75,7 +79,7 @@ class Question:
     def of_arrays(
         cls, columns: Sequence[Number], levels: Sequence[Level], ends: tuple[float, float] | None
     ) -> "Question":
-        """That of arrays with bounds: the outcome is y."""
+        """Make the question of arrays with bounds: the outcome is y."""
         low = None
         high = None
         if ends is not None:
@@ -95,7 +99,7 @@ class Question:
         return f"{self.outcome} ~ {' + '.join(column.name for column in self.columns)}"
 
     def facts(self) -> dict[str, str]:
-        """What is explained, and what its levels are compared with, each under its name."""
+        """Return the outcome, and the references of its levels, each under its name."""
         if self.levels:
             kind = f" is {self.levels[1]} (against {self.levels[0]})"
         else:
@@ -111,11 +115,11 @@ class Question:
         return facts
 
     def sentences(self) -> list[str]:
-        """The same in sentences."""
+        """Return the same facts as sentences."""
         return [f"{name}: {fact}." for name, fact in self.facts().items()]
 
     def bounds(self) -> list[str]:
-        """What is public about each column, one line per column."""
+        """Return what is public about each column, one line per column."""
         chosen = dict(self.references)
         shown = [
             column for column in self.columns if not (isinstance(column, Outcome) and column.levels)
@@ -126,11 +130,11 @@ class Question:
         return lines + [f"{derived.name}: {derived.text}" for derived in self.derived]
 
     def declared(self) -> dict[str, str]:
-        """Bounds or levels of each column, whichever level is the reference."""
+        """Return the bounds or levels of each column, whichever level is the reference."""
         return {column.name: public_facts(column) for column in self.columns}
 
     def entries(self) -> dict[str, str]:
-        """The terms of the right side in which each column is, such as "log(age) + age:sex"."""
+        """Return the terms of the right side in which each column is, such as "log(age) + age:sex"."""
         terms: dict[str, list[str]] = {}
         for block in self.terms().blocks:
             term = ":".join(part.text for part in block.parts)
@@ -139,8 +143,8 @@ class Question:
         return {name: " + ".join(texts) for name, texts in terms.items()}
 
     def about(self) -> dict[str, tuple[str, str]]:
-        """For each column of the design the reference levels of its factors, the reference knots of
-        its curves, and what is public, in words.
+        """Return for each column of the design the reference levels of its factors, the reference
+        knots of its curves, and its public facts.
         """
         facts: dict[str, tuple[str, str]] = {}
         for block in self.terms().blocks:
@@ -157,7 +161,7 @@ class Question:
         return facts
 
     def terms(self) -> ModelTerms:
-        """The right side of the formula, coded as in the fit."""
+        """Return the right side of the formula, coded as in the fit."""
         if not self.formula:
             return ModelTerms.plain(
                 [column for column in self.columns if not isinstance(column, Outcome)]
@@ -170,8 +174,8 @@ class Question:
         return parse(self.formula, Schema(columns, derived=derived))[1]
 
     def rows(self, given: Any, terms: ModelTerms | None = None) -> Array:
-        """The columns of the design, one row per record, from a table, a dict of columns, or the
-        path of a file; or of other ``terms`` of the same columns.
+        """Encode the columns of the design, one row per record, from a table, a dict of columns, or
+        the path of a file; or of other ``terms`` of the same columns.
 
         Values beyond their bounds count as the bound, as in the fit.
         """
@@ -190,12 +194,12 @@ class Question:
         return values
 
     def numbers(self, given: Any, column: Number) -> Array:
-        """The values of one column within its bounds."""
+        """Return the values of one column within its bounds."""
         return self.rows(given, ModelTerms.plain([column]))[:, 0]
 
     def offsets(self, given: Any) -> Array | None:
-        """What is added to the predictor of each row: the logarithm of its exposure; None where the
-        rows hold no exposure, or the model has none.
+        """Return the logarithm of the exposure of each row; None where the rows hold no exposure,
+        or the model has none.
         """
         from dpinfer.tables.memory import read_terms  # noqa: PLC0415  (loads the readers of tables)
         from dpinfer.tables.table import table_of  # noqa: PLC0415
@@ -215,7 +219,7 @@ class Question:
         return values
 
     def frame(self, given: Any, terms: ModelTerms) -> "pd.DataFrame":
-        """The same as a pandas table with the columns of the right side, not yet encoded."""
+        """Return the columns of the right side as a pandas table, not yet encoded."""
         from dpinfer.tables.table import table_of  # noqa: PLC0415  (loads the readers of tables)
 
         opened = table_of(self._table(given)).opened(terms.columns)
@@ -223,8 +227,8 @@ class Question:
         return opened.select(names).to_pandas().reset_index(drop=True)
 
     def _table(self, given: Any) -> Any:
-        """A dict as a table, single values repeated; an array with the names of the columns; others
-        as they are.
+        """Return a dict as a table with single values repeated, an array with the names of the
+        columns, and tables as they are.
         """
         if isinstance(given, Mapping):
             return _framed({str(name): value for name, value in given.items()})
@@ -240,14 +244,14 @@ class Question:
 
 
 def term_name(part: Part) -> str:
-    """The name of all columns of a factor or of a curve together; a number has its own."""
+    """Name all columns of a factor or of a curve together; a number has its own name."""
     if isinstance(part, Expression) and part.curve is not None:
         return part.curve.name
     return part.text
 
 
 def reference_names(block: TermBlock) -> set[str]:
-    """Names of combinations of levels that have no coefficient in a block, since they hold a
+    """Name the combinations of levels that have no coefficient in a block, since they hold a
     reference level or the reference knot of a curve.
     """
     labels = []
@@ -276,7 +280,7 @@ def _framed(columns: Mapping[str, Any]) -> "pd.DataFrame":
 
 
 def public_facts(column: Column, reference: Level | None = None) -> str:
-    """Bounds or levels of a column in words."""
+    """Write the bounds or the levels of a column."""
     if isinstance(column, Category) or (
         column.levels and (reference is not None or isinstance(column, Outcome))
     ):

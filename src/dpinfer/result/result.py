@@ -159,12 +159,12 @@ class FitResult(Estimates):
         """
         return hypotheses.wald(self, R, r)
 
-    def t_test(self, what: str, level: float = 0.95) -> Contrast:
+    def t_test(self, equation: str, level: float = 0.95) -> Contrast:
         """Test one equation between coefficients, as in statsmodels.
 
         Parameters
         ----------
-        what : str
+        equation : str
             ``"a = b"``, ``"a = 2"``, or ``"a"`` for a = 0; several equations are a test for `wald`.
         level : float
             The confidence level; 0.95 by default.
@@ -185,7 +185,7 @@ class FitResult(Estimates):
         >>> print(f"{test.estimate:.2f} ({test.low:.2f} to {test.high:.2f}), p = {test.p_value:.2f}")
         0.01 (-0.27 to 0.28), p = 0.96
         """
-        return hypotheses.equation(self, what, level)
+        return hypotheses.equation(self, equation, level)
 
     def odds_ratios(self, level: float = 0.95) -> "pd.DataFrame":
         """Return the odds ratios of a logistic regression, with their intervals.
@@ -524,14 +524,14 @@ class FitResult(Estimates):
         question = [f"Model: {self.model.words.name or self.model.loss}."]
         if self.question is not None:
             question = [self.question.asked, *question, " ".join(self.question.sentences())]
-        table = coefficient_table.plain_text(self.lines(level), level)
+        table = coefficient_table.plain_text(self.table_with_alternatives(level), level)
         return text.page(title, (question, facts), table, self._statements(level))
 
     def _statements(self, level: float) -> list[str]:
-        """What stands under the table of `summary`."""
+        """Return the statements under the table of `summary`."""
         model = self.model
         privacy = self.privacy
-        table = self.lines(level)
+        table = self.table_with_alternatives(level)
         bounds = []
         if self.question is not None:
             bounds = ["Bounds: " + "; ".join(self.question.bounds()) + "."]

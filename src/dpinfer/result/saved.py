@@ -58,10 +58,15 @@ _NAMES = entries.NAMES | FileNames(
             "withheld": "tail",
         },
         Unit: {"max_weight": "most_weight"},
+        Band: {"pilot_coef": "line"},
+        Geometry: {"pilot_coef": "line", "max_influence": "most"},
+        Privacy: {"in_ledger": "booked"},
     },
 )
 """The names of classes in saved results and descriptions; where a field is renamed, its key in files
 stays, by an entry in ``keys``."""
+_TARGETS = {"ordinary": "asked"}
+"""The names of targets in saved results, where they differ; both are read."""
 
 
 class ReplacedError(InputError):
@@ -69,7 +74,7 @@ class ReplacedError(InputError):
 
 
 def document(result: Estimates) -> str:
-    """Everything in a result as one JSON object.
+    """Write everything in a result as one JSON object.
 
     No number is a text: where there is none, null stands, and the status says why.  ``estimate`` is
     null for what has no interval; ``in_predictions`` has what each coefficient counts in a
@@ -85,6 +90,7 @@ def document(result: Estimates) -> str:
     shown = np.where(result.reported, result.estimate, np.nan)
     fields["in_predictions"] = fields["estimate"]
     fields["estimate"] = persistence.encode(shown, null=True)
+    fields["model"]["target"] = _TARGETS.get(result.model.target, result.model.target)
     fields["reading"] = _reading(result)
     return json.dumps(
         {"format": FORMAT, "version": VERSION, **fields},
@@ -100,9 +106,7 @@ def _of_result(cls: type[Estimates]) -> FileNames:
 
 @np.errstate(all="ignore")
 def _reading(result: Estimates) -> dict[str, Any]:
-    """The table, both intercepts, what is known instead of open lines, and the number of usable
-    records.
-    """
+    """Return the table, both intercepts, the alternatives and the number of usable records."""
     rows = result.table(_LEVEL)
     ordinary = result.ordinary_intercept(_LEVEL)
     if ordinary is not None:
@@ -129,7 +133,7 @@ def _plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def read(text: str, cls: type[Estimates]) -> Any:
-    """The result of this class in a document, exact to the last bit."""
+    """Read the result of this class in a document, exact to the last bit."""
     try:
         fields = _fields(text)
         question = _question(fields["question"])
@@ -140,11 +144,18 @@ def read(text: str, cls: type[Estimates]) -> Any:
         raise InputError(f"this text is not a saved FitResult: {fault}") from None
     if not isinstance(result, cls):
         raise InputError("this text is not a saved FitResult")
-    return replace(result, question=question, geometry=_unlimited(result.geometry))
+    named = {in_file: name for name, in_file in _TARGETS.items()}
+    target = named.get(result.model.target, result.model.target)
+    return replace(
+        result,
+        question=question,
+        geometry=_unlimited(result.geometry),
+        model=replace(result.model, target=target),
+    )
 
 
 def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:
-    """The fields of a document of this kind and of today's version of its format."""
+    """Return the fields of a document of this kind and of today's version of its format."""
     fields: dict[str, Any] = json.loads(text)
     found = fields.pop("version") if fields.pop("format") == kind else None
     if not isinstance(found, int):
@@ -158,7 +169,7 @@ def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:
 
 
 def _fields(text: str) -> dict[str, Any]:
-    """The fields of a result in a document of today's version, as `persistence` writes them."""
+    """Return the fields of a result in a document of today's version, as `persistence` writes them."""
     fields = _document(text, FORMAT, VERSION, "result")
     if fields["joint"] is not None:
         fields["joint"].pop("surely_longer", None)  # of an earlier version, for a status alone
@@ -175,10 +186,12 @@ def _fields(text: str) -> dict[str, Any]:
 
 
 def _unlimited(geometry: Geometry | None) -> Geometry | None:
-    """JSON has no infinity: where no number stands for the largest influence, there is no limit."""
-    if geometry is None or not np.isnan(geometry.most):
+    """Set the limit of the influence to infinity where the file has no number: JSON has no
+    infinity.
+    """
+    if geometry is None or not np.isnan(geometry.max_influence):
         return geometry
-    return replace(geometry, most=np.inf)
+    return replace(geometry, max_influence=np.inf)
 
 
 def _question(raw: Any) -> Question | None:
@@ -195,7 +208,7 @@ def _question(raw: Any) -> Question | None:
 
 
 def is_description(text: str) -> bool:
-    """Whether a document says that it is one."""
+    """Return whether a document says that it is a description."""
     try:
         return bool(json.loads(text)["format"] == DESCRIBED)
     except (KeyError, TypeError, ValueError):
@@ -203,7 +216,7 @@ def is_description(text: str) -> bool:
 
 
 def described(description: Figures) -> str:
-    """Everything in a description as one JSON object.
+    """Write everything in a description as one JSON object.
 
     Where there is no number, null stands; what has no end is a text.
     """
@@ -219,14 +232,14 @@ def described(description: Figures) -> str:
 
 
 def _endless(value: Any) -> Any:
-    """A value of a figure for JSON: null for no number, a text for an infinity."""
+    """Return a value of a figure for JSON: null for no number, a text for an infinity."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value
 
 
 def read_described(text: str, cls: type[Figures]) -> Any:
-    """The description of this class in a document, exact to the last bit."""
+    """Read the description of this class in a document, exact to the last bit."""
     try:
         fields = _document(text, DESCRIBED, DESCRIBED_VERSION, "description")
         if set(fields) != {field.name for field in fields_of(cls)}:

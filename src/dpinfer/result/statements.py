@@ -1,4 +1,4 @@
-"""What a result says of itself: what was estimated, what was promised, and what else was released.
+"""Statements of a result: its model, its promise, and everything else that was released.
 
 `Model` says what was estimated and `Privacy` what was promised, each with its words for people.  A
 fit in a released geometry publishes that `Geometry` beside its coefficients, and least squares also
@@ -86,7 +86,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Model:
-    """What was estimated.
+    """The estimated model.
 
     ``of`` is what the loss is a function of, the margin or the residual.  A residual is in the
     units of the outcome:  ``centre`` is the middle of its declared range, and the penalty c‖θ‖²,
@@ -118,7 +118,7 @@ class Model:
         return self.of == "count"
 
     def estimand(self) -> str:
-        """The number that the intervals are about, in words."""
+        """Say which number the intervals are about."""
         return "; ".join([self.words.about, *counting(self.unit)])
 
     @property
@@ -135,7 +135,7 @@ class Model:
 
 
 def unasked(lack: str, remedy: str) -> str:
-    """What a fit says that has a penalty which nobody asked for, because of what was not given."""
+    """Return the note on a penalty that nobody asked for, with the reason why the fit has one."""
     return (
         f"Without {lack} logistic regression is fitted with a penalty, which {SHRINKS}. So what is "
         "estimated is not what the usual fit estimates, and no line can be read as if it were. For a "
@@ -144,17 +144,15 @@ def unasked(lack: str, remedy: str) -> str:
 
 
 def penalty_note(model: Model, budget: Budget) -> str:
-    """The same of a result, from what it says of itself; empty where a penalty is not due to the
-    budget.
-    """
+    """Return the same note for a result; empty if its penalty does not follow from the budget."""
     if not model.logistic or model.target != "penalised" or not isinstance(budget, PureDP):
         return ""
     return unasked("a delta", ADD_DELTA)
 
 
 def counting(unit: Unit) -> list[str]:
-    """What a row counts in a regression and whose average it is, in words; nothing where every
-    record counts alike.
+    """Say the weight of a row in a regression and whose average it is; nothing where all records
+    have equal weights.
     """
     statements = weighing(unit)
     if unit.many:
@@ -166,7 +164,7 @@ def counting(unit: Unit) -> list[str]:
 
 
 def weighing(unit: Unit) -> list[str]:
-    """What a row counts, in words; nothing where every record counts alike."""
+    """Say the weight of a row; nothing where all records have equal weights."""
     statements = []
     if unit.many:
         statements.append(f"all rows with one id are {unit.name}, called a unit here")
@@ -192,14 +190,14 @@ def weighing(unit: Unit) -> list[str]:
 
 
 def errors_counted(budget: Budget) -> str:
-    """Which errors are in the intervals."""
+    """Say which errors the intervals count."""
     if isinstance(budget, NoPrivacy):
         return "The intervals count the sampling error; there is no privacy noise."
     return "The intervals count both the sampling error and the privacy noise."
 
 
 def several(names: Sequence[str], count: int = _SHOWN) -> str:
-    """The first names of a list, for a sentence, and how many more there are."""
+    """List the first names for a sentence, and how many more there are."""
     listed = ", ".join(names[:count])
     if len(names) > count:
         listed += f" and {len(names) - count} more"
@@ -208,7 +206,8 @@ def several(names: Sequence[str], count: int = _SHOWN) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Geometry:
-    """What a fit in a released geometry publishes beside the coefficients, in original units.
+    """The released facts that a fit in a released geometry publishes beside its coefficients, in
+    original units.
 
     ``columns`` are those of the formula, the intercept first.  The reported intercept is the linear
     predictor at ``centre``, which has one number for every other column.  ``records`` is the number
@@ -218,15 +217,15 @@ class Geometry:
 
     A record with columns x counts with the weight min(1, 1/‖v‖², B/(‖A (1, x)‖ max(p, 1 - p))) in a
     logistic fit, with A the ``preconditioner``, v = sqrt(p (1 - p)) A (1, x), p the probability at
-    the ``line`` and B ``most``; in least squares with min(1, 1/‖A (1, x)‖²); and in a fit of counts
-    with min(1, 1/(μ‖A (1, x)‖²)), μ the mean at the ``line`` and the exposure.
+    ``pilot_coef`` and B ``max_influence``; in least squares with min(1, 1/‖A (1, x)‖²); and in a fit
+    of counts with min(1, 1/(μ‖A (1, x)‖²)), μ the mean at ``pilot_coef`` and the exposure.
     """
 
     columns: tuple[str, ...]
     family: str
     preconditioner: Array
-    line: Array
-    most: float
+    pilot_coef: Array
+    max_influence: float
     centre: Array
     records: float
     low: Array
@@ -234,13 +233,13 @@ class Geometry:
     clipped: tuple[str, ...] = ()
 
     def at(self, names: tuple[str, ...]) -> str:
-        """The centre in words; ``names`` are those of the coefficients, the intercept first."""
+        """Name the centre; ``names`` are those of the coefficients, the intercept first."""
         pairs = zip(names[1:], self.centre, strict=True)
         listed = ", ".join(f"{name} = {value:.4g}" for name, value in pairs)
         return f"Released centre: {listed or 'none, as there is no column'}."
 
     def ranges(self) -> dict[str, str]:
-        """The range of each winsorised number, as low..high."""
+        """Return the range of each winsorised number, as low..high."""
         places = [self.columns[1:].index(name) for name in self.clipped]
         return {
             name: f"{self.low[j]:.4g}..{self.high[j]:.4g}"
@@ -248,7 +247,7 @@ class Geometry:
         }
 
     def clippings(self) -> list[str]:
-        """Which numbers were winsorised, and what that means, in words; nothing where none was."""
+        """Say which numbers were winsorised, and what that means; nothing where none was."""
         if not self.clipped:
             return []
         listed = ", ".join(f"{name} to {ends}" for name, ends in self.ranges().items())
@@ -259,24 +258,22 @@ class Geometry:
         ]
 
     def inside(self, rows: Array) -> Array:
-        """Rows of columns in original units as the fit saw them: some of them clipped to their
-        released range.
-        """
+        """Winsorise rows of columns in original units as the fit did."""
         clipped = np.isin(self.columns[1:], self.clipped)
         return np.asarray(np.where(clipped, np.clip(rows, self.low, self.high), rows))
 
     def row_weights(self, rows: Array, offset: Array | float = 0.0) -> Array:
-        """Weights of records, from their columns in original units, those of ``columns[1:]`` in
-        this order, and the logarithms of their exposures.
+        """Return the weights of records, from ``columns[1:]`` in original units and the logarithms
+        of their exposures.
         """
         design = np.column_stack([np.ones(len(rows)), self.inside(rows)])
         family = FAMILIES[self.family]
-        predictor = _near(design @ self.line + offset, family)
-        return row_weights(family, design @ self.preconditioner.T, predictor, self.most)
+        predictor = _near(design @ self.pilot_coef + offset, family)
+        return row_weights(family, design @ self.preconditioner.T, predictor, self.max_influence)
 
 
 def _near(predictor: Array, family: Family) -> Array:
-    """Predictors whose exponential is a number."""
+    """Clip predictors so that their exponential is finite."""
     if family.exact:
         return predictor
     return np.clip(predictor, -_FARTHEST, _FARTHEST)
@@ -284,12 +281,14 @@ def _near(predictor: Array, family: Family) -> Array:
 
 @dataclass(frozen=True)
 class Privacy:
-    """What was promised, about whom, and what was spent; ``release`` is the ledger's name for it."""
+    """The promise, the unit it protects, and the releases it covers; ``release`` is the ledger's
+    name for them.
+    """
 
     budget: Budget
     unit: str
     events: tuple[Release, ...]
-    booked: bool
+    in_ledger: bool
     private: bool
     neighbours: Neighbours = Neighbours.REPLACE
     release: str | None = None
@@ -305,7 +304,7 @@ class Privacy:
         )
 
     def caveats(self, n: int | None = None, *, weighted: bool = False) -> tuple[str, ...]:
-        """What the promise does not cover; ``n`` is the number of records or units where it is
+        """List what the promise does not cover; ``n`` is the number of records or units where it is
         public.
         """
         notes = []
@@ -316,7 +315,7 @@ class Privacy:
         weakness = weak_delta(self.budget, n)
         if weakness:
             notes.append(weakness)
-        if not self.booked:
+        if not self.in_ledger:
             notes.append(
                 "Nothing was booked: no ledger was given, so other releases from these data are not "
                 "counted."
@@ -340,17 +339,17 @@ class Privacy:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Between which limits the outcome of a fit of numbers or counts counted, in its own units.
+    """The limits to which outcomes of a fit of numbers or counts are clipped, in units of the outcome.
 
-    A record with columns x is pulled into h ± ``clip``/(w‖A (1, x)‖), w and A those of the geometry,
-    h = ``line`` · (1, x) or, for counts, its exponential times the exposure; ``line`` has one number
-    per column of the fit.  ``width`` is the half width for a record of average influence, ``excess``
-    the mean of what is cut off by the tail that was seen, for which intervals allow, ``limit`` the
-    most that it may be in about 39 of 40 fits, ``low`` and ``high`` the range of outcomes that the
-    line was drawn from.
+    The outcome of a record with columns x is clipped to h ± ``clip``/(w‖A (1, x)‖), with w and A of
+    the geometry and h = ``pilot_coef`` · (1, x) or, for counts, its exponential times the exposure.
+    ``width`` is the half width for a record of average influence, ``excess`` the estimated mean of
+    the clipped part, for which intervals allow, ``limit`` an upper bound of it that holds in about
+    39 of 40 fits, ``low`` and ``high`` the range of outcomes for which the pilot coefficients were
+    estimated.
     """
 
-    line: Array
+    pilot_coef: Array
     clip: float
     width: float
     excess: float
@@ -361,25 +360,25 @@ class Band:
     def pulled(
         self, geometry: Geometry, rows: Array, outcomes: Array, offset: Array | float = 0.0
     ) -> Array:
-        """Outcomes pulled into the band; ``rows`` are the columns of the geometry in original
-        units, ``offset`` the logarithms of exposures.
+        """Clip outcomes to the band; ``rows`` are the columns of the geometry in original units,
+        ``offset`` the logarithms of exposures.
         """
         inside = geometry.inside(rows)
-        predictor = self.line[0] + inside @ self.line[1:] + offset
+        predictor = self.pilot_coef[0] + inside @ self.pilot_coef[1:] + offset
         family = FAMILIES[geometry.family]
         fitted = family.mean(_near(predictor, family))
-        half = self.most(geometry, rows, offset)
+        half = self.half_width(geometry, rows, offset)
         return np.asarray(fitted + np.clip(outcomes - fitted, -half, half))
 
-    def most(self, geometry: Geometry, rows: Array, offset: Array | float = 0.0) -> Array:
-        """The half width of the band for each row."""
+    def half_width(self, geometry: Geometry, rows: Array, offset: Array | float = 0.0) -> Array:
+        """Return the half width of the band for each row."""
         inside = geometry.inside(rows)
         u = np.column_stack([np.ones(len(rows)), inside]) @ geometry.preconditioner.T
         influence = geometry.row_weights(rows, offset) * np.linalg.norm(u, axis=1)
         return np.asarray(self.clip / np.maximum(influence, np.finfo(float).tiny))
 
     def of_counts(self) -> list[str]:
-        """The band of a regression of counts, in words."""
+        """Describe the band of a regression of counts."""
         return [
             f"Outcomes count within {self.width:.4g} of the released line, for a record of average "
             "influence; closer for records far out.",
@@ -393,7 +392,7 @@ class Band:
         ]
 
     def statements(self, target: str) -> list[str]:
-        """The band of a least-squares fit, in words."""
+        """Describe the band of a least-squares fit."""
         drawn = f"line was drawn from outcomes between {self.low:.4g} and {self.high:.4g}."
         if target == "robust":
             return [

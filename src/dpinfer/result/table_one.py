@@ -124,7 +124,7 @@ def _label(level: Level | None, figure: str, described: Figures) -> str:
 
 
 def counted(unit: Unit) -> str:
-    """What the number of usable records is a number of: weights add up, as do rows of a unit."""
+    """Return what the number of usable records counts: weights, units or rows."""
     if unit.weights:
         return "usable weight"
     if not unit.equal_weights:
@@ -133,27 +133,29 @@ def counted(unit: Unit) -> str:
 
 
 def level_name(level: Level) -> str:
-    """A level for people: yes and no for true and false."""
+    """Return the label of a level: yes and no for true and false."""
     if isinstance(level, bool):
         return "yes" if level else "no"
     return str(level)
 
 
 def group_name(group: Level | None) -> str:
-    """A group as a heading."""
+    """Return a group as a heading."""
     return ALL if group is None else level_name(group)
 
 
 def max_decimals(column: Column) -> int:
-    """Decimals of a number that tell a thousandth of its declared range; nobody asks for more."""
+    """Return the decimals that show a thousandth of the declared range of a number; more are of no
+    use.
+    """
     if not isinstance(column, Number | Outcome) or column.low is None or column.high is None:
         return _MAX_DECIMALS
     return max(0, 3 - math.floor(math.log10(column.high - column.low)))
 
 
 def cell(one: Figure | None, decimals: int = _MAX_DECIMALS, origin: str = "") -> GridCell:
-    """A figure in words, with at most so many decimals, or as a date where it is one; what has no
-    interval is open, and has no number.
+    """Write a figure with at most so many decimals, or as a date; a figure that is not reported has
+    its status.
     """
     if one is None:
         return GridCell("")
@@ -170,14 +172,14 @@ def cell(one: Figure | None, decimals: int = _MAX_DECIMALS, origin: str = "") ->
 
 
 def _date(one: Figure, first: float) -> GridCell:
-    """Days since the first as dates, the interval rounded outward."""
+    """Write days as dates, the interval rounded outward."""
     low = dates.text_of(first + math.floor(one.low))
     high = dates.text_of(first + math.ceil(one.high))
     return GridCell(dates.text_of(first + round(one.estimate)), f"{low} to {high}")
 
 
 def _measure(one: Figure, decimals: int) -> GridCell:
-    """A mean, a deviation, a quartile, or a difference of means."""
+    """Write a mean, a standard deviation, a quartile, or a difference of means."""
     if all(float(value).is_integer() for value in (one.estimate, one.low, one.high)):
         decimals = 0
     error = (one.high - one.low) / _ERRORS
@@ -192,7 +194,7 @@ def _measure(one: Figure, decimals: int) -> GridCell:
 
 
 def _share(one: Figure) -> GridCell:
-    """A share in percent, or a difference of shares in percentage points."""
+    """Write a share in percent, or a difference of shares in percentage points."""
     low = 100 * one.low
     high = 100 * one.high
     if may_be_nothing(one):
@@ -208,7 +210,7 @@ def _share(one: Figure) -> GridCell:
 
 
 def _outward(one: Figure, decimals: int) -> GridCell:
-    """Decimals that are fewer than the interval supports; rounding never shortens it."""
+    """Round to fewer decimals than the interval supports; rounding never shortens it."""
     unit = 10.0**decimals
     low = text.number(math.floor(one.low * unit) / unit, decimals)
     high = text.number(math.ceil(one.high * unit) / unit, decimals)
@@ -216,8 +218,8 @@ def _outward(one: Figure, decimals: int) -> GridCell:
 
 
 def may_be_nothing(one: Figure) -> bool:
-    """Whether it is not told from 0: that nobody is counted, or that all are alike.  A lower end that
-    would be printed as 0 is none.
+    """Return whether a figure may be 0: nobody is counted, or all values are equal. A lower end
+    that would be printed as 0 is none.
     """
     if not one.reported or one.figure not in _MAY_BE_NOTHING or not one.high > 0:
         return False
@@ -251,19 +253,19 @@ def screen(described: Figures) -> str:
 
 
 def heads(described: Figures) -> list[str]:
-    """Titles of the columns of a table elsewhere: of the lines, and of each group."""
+    """Return the titles of the columns of a table outside a screen: of its rows, and of each group."""
     if described.by:
         return [described.by, *map(group_name, described.shown_groups)]
     return ["Figure", f"Estimate ({interval_name(described)})"]
 
 
 def interval_name(described: Figures) -> str:
-    """Of which level the intervals are."""
+    """Name the level of the intervals."""
     return f"{100 * described.confidence:.4g}% interval"
 
 
 def notes(described: Figures) -> list[str]:
-    """What stands under a table wherever it goes: why figures are open, and what its signs mean."""
+    """Return the notes under every table: why figures are not reported, and what its signs mean."""
     said = []
     for status, names in _reasons(described).items():
         said.append(f"{'; '.join(names)}: {status}.")
@@ -292,7 +294,7 @@ def _reasons(described: Figures) -> Mapping[str, list[str]]:
 
 
 def caption(described: Figures) -> str:
-    """What stands with a table wherever it goes: of whom, how many, how private."""
+    """Return the caption of every table: of whom, how many, how private."""
     privacy = "NOT PRIVATE"
     if described.privacy.private:
         privacy = f"{described.privacy.budget}, protects {described.privacy.unit}"
@@ -304,7 +306,7 @@ def caption(described: Figures) -> str:
 
 
 def one_line(described: Figures) -> str:
-    """The description in a line."""
+    """Describe the description in one line."""
     names = ", ".join(column.name for column in described.columns)
     shown = textwrap.shorten(names, 60, placeholder=" …")
     by = f" by {described.by}" if described.by else ""

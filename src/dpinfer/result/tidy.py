@@ -46,7 +46,7 @@ def glance(fit: Estimates) -> UncutFrame:
         "unit": privacy.unit,
         "neighbours": str(privacy.neighbours),
         "private": privacy.private,
-        "booked": privacy.booked,
+        "booked": privacy.in_ledger,
         "release": privacy.release or "",
     }
     return frame_of([facts])

@@ -113,7 +113,7 @@ class BatchedTrial:
     target: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        """``target`` is what the intervals should cover: the minimiser on the population."""
+        """Set ``target``, which the intervals should cover, to the minimiser on the population."""
         risk = self.engine.risk
         plan = self.recipe.plan.calibrated(risk)
         minimiser = self.engine.start
@@ -130,15 +130,15 @@ class BatchedTrial:
         return self.engine.batch
 
     def describe(self) -> str:
-        """The setting in words."""
+        """Describe the setting."""
         return setting_in_words(self.recipe, self.population)
 
     def fingerprint(self) -> bytes:
-        """A digest of the data and the setting."""
+        """Return a digest of the data and the setting."""
         return fingerprint(self.population, estimand_of(self.recipe, self.population), self.seed)
 
     def estimates(self, replicates: range) -> Array:
-        """Released coefficients alone."""
+        """Return the released coefficients alone."""
         counts = self._counts(replicates)
         b = self._draw(self.noise, 0, replicates, self.engine.dim)
         if isinstance(self.plan.mechanism, ObjectivePerturbation):
@@ -146,7 +146,7 @@ class BatchedTrial:
         return self._in_units(self.engine.fit(counts, 0 * b).coef + b)
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
-        """Intervals of one batch, held against the target."""
+        """Compare the intervals of one batch with the target."""
         coef, matrices, plain = self._release(replicates, nonprivate)
         first = self.plan.matrices(self.engine.risk)[0]
         entry_noise = hessian_noise(self.plan.recipe, first, self.engine.risk, self.engine.dim)
@@ -177,8 +177,8 @@ class BatchedTrial:
     def _release(
         self, replicates: range, nonprivate: bool
     ) -> tuple[Array, Matrices, "Batch | None"]:
-        """θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and the fits without noise,
-        where wanted.
+        """Release θ~, H~ and Σ~ of every replicate, NaN where there is no fit; and fit without
+        noise, if wanted.
         """
         engine = self.engine
         counts = self._counts(replicates)
@@ -211,7 +211,7 @@ class BatchedTrial:
     def _with_noise(
         self, coef: Array, curvature: Array, score: Array, replicates: range
     ) -> Matrices:
-        """The matrices with the noise of their shares, scaled by the product's bounds at the
+        """Add the noise of their shares to the matrices, scaled by the product's bounds at the
         released coefficients.
         """
         risk = self.engine.risk
@@ -249,20 +249,20 @@ class BatchedTrial:
         return widened(half, relative, level)
 
     def _plain_length(self, plain: "Batch", level: float, reported: npt.NDArray[np.bool_]) -> Array:
-        """Summed length without noise, over the replicates whose private interval is reported."""
+        """Sum lengths without noise over the replicates whose private interval is reported."""
         matrices = paper(self.engine.risk, plain.coef, plain.curvature, plain.score, noisy=False)
         half = self._half(self._aim(plain.coef, matrices, 0.0), NO_NOISE, level)
         return np.asarray(np.where(reported, 2 * half, 0.0).sum(axis=0))
 
     def _matrix_noise(self, share: Share, stream: int, replicates: range, d: int) -> Array:
-        """Noise of a matrix whose bound is 1; noise is proportional to the bound."""
+        """Draw the noise of a matrix whose bound is 1; noise is proportional to the bound."""
         return self._draw(share.noise(1 + SLACK), stream, replicates, d * d).reshape(-1, d, d)
 
     def _counts(self, replicates: range) -> Any:
         return self.engine.counts(self.seed, replicates)
 
     def _draw(self, law: Law, stream: int, replicates: range, dim: int) -> Array:
-        """Noise of these replicates: each block has a stream of its own for each release."""
+        """Draw the noise of these replicates: each block has a stream of its own for each release."""
         blocks = range(replicates.start // BLOCK, (replicates.stop - 1) // BLOCK + 1)
         drawn = [
             law.sample(np.random.default_rng([self.seed, stream, k]), (BLOCK, dim)) for k in blocks
@@ -382,7 +382,7 @@ class Engine:
             return np.full((1, self.dim), np.nan)
 
     def _newton(self, counts: Any, coef: Array, tilt: Array) -> Batch:
-        """Pass C: one exact step and the certificate at the point it returns."""
+        """Take one exact step, and certify the point it returns (pass C)."""
         norm = np.linalg.vector_norm
         gradient, curvature, score = self._exact(counts, coef)
         gradient = gradient + self._known(coef, tilt)
@@ -416,8 +416,8 @@ class Engine:
         return delta, hessian + np.reshape(delta @ self.third, hessian.shape)
 
     def _third(self, weights: Array) -> Array | None:
-        """T, the mean third derivative of the loss, as a d × d² matrix; by a central difference of
-        the curvature.
+        """Return T, the mean third derivative of the loss, as a d × d² matrix; by a central
+        difference of the curvature.
 
         None where the loss does not declare its curvature to be Lipschitz.
         """
@@ -430,7 +430,9 @@ class Engine:
         return np.reshape(np.take(half, self._order, axis=1), (self.dim, self.dim**2))
 
     def _at_start(self, counts: Any) -> tuple[Array, Array]:
-        """Pass A, in single precision: gradient and Hessian of the loss at the common start."""
+        """Return gradient and Hessian of the loss at the common start, in single precision (pass
+        A).
+        """
         total: Any = 0.0
         for tile in self._tiles():
             z = self._z(self.signed[tile] @ self.start, tile)
@@ -441,7 +443,7 @@ class Engine:
         return total[:, : self.dim] / self.n, total[:, self.dim :] / self.n
 
     def _gradient(self, counts: Any, coef: Array, precision: Precision) -> Array:
-        """Pass B: gradient of the loss."""
+        """Return the gradient of the loss (pass B)."""
         total: Any = 0.0
         coef = coef.astype(precision)
         columns, signed = self._tables[precision]
@@ -452,7 +454,7 @@ class Engine:
         return np.asarray(total / self.n)
 
     def _exact(self, counts: Any, coef: Array) -> tuple[Array, Array, Array]:
-        """Pass C: mean gradient of the loss, sums of f'' P and f'² P."""
+        """Return the mean gradient of the loss, and the sums of f'' P and f'² P (pass C)."""
         gradient: Any = 0.0
         curvature: Any = 0.0
         score: Any = 0.0
@@ -512,7 +514,7 @@ class Engine:
 
 
 def _full(half: Any, dim: int) -> Any:
-    """Symmetric matrices from their upper triangles."""
+    """Return symmetric matrices from their upper triangles."""
     order = np.empty((dim, dim), dtype=np.int64)
     upper = np.triu_indices(dim)
     order[upper] = order.T[upper] = np.arange(len(upper[0]))
@@ -526,7 +528,9 @@ def replace_fits(batch: Batch, rows: Any, part: Batch) -> None:
 
 
 def _squares(signed: Array, upper: tuple[Any, Any]) -> Array:
-    """Half-vectorised outer products, block by block so that no second copy of the table is made."""
+    """Return half-vectorised outer products, block by block so that no second copy of the table is
+    made.
+    """
     squares = np.empty((len(signed), len(upper[0])))
     for r in range(0, len(signed), 8192):
         block = signed[r : r + 8192]

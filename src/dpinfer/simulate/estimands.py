@@ -1,4 +1,5 @@
-"""What intervals should hold, without noise: what was asked, and what a fit states.
+"""The numbers that intervals should cover, computed without noise: the ordinary estimand, and the
+one that a fit states.
 
 Asked is the ordinary regression of all columns, every row counted by its share.  Stated is what the
 fit itself solves: rows far out count less, some numbers are clipped to their released range, and
@@ -33,11 +34,11 @@ _FULLY = 1e-9  # a weight that differs from 1 by less is 1
 
 
 class Estimand(Protocol):
-    """What the intervals of a recipe are held against, on a population."""
+    """The number that the intervals of a recipe should cover, on a population."""
 
     @property
     def target(self) -> Array:
-        """What is estimated, for the table of a study."""
+        """The estimand, for the table of a study."""
         ...
 
     @property
@@ -46,16 +47,16 @@ class Estimand(Protocol):
         ...
 
     def values(self, result: FitResult) -> tuple[Array, Array]:
-        """What was asked, and what the fit states, in original units."""
+        """Return the ordinary estimand and the one that the fit states, in original units."""
         ...
 
     def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:
-        """Lengths of the intervals without noise, for the fit of a sample."""
+        """Return the lengths of the intervals without noise, for the fit of a sample."""
         ...
 
 
 def estimand_of(recipe: Recipe, population: Population) -> Estimand:
-    """The only place that asks which recipe it is."""
+    """Choose the estimand of a recipe: the only place that asks which recipe it is."""
     if isinstance(recipe, Penalised):
         return PenalisedEstimand(recipe, population)
     if isinstance(recipe, Stepped):
@@ -75,7 +76,7 @@ class PenalisedEstimand:
     @cached_property
     def target(self) -> Array:
         """The minimum on the population, in original units."""
-        return self.recipe.estimand(self.population.whole)
+        return self.recipe.estimand(self.population.records)
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -92,11 +93,11 @@ class PenalisedEstimand:
         )
 
     def values(self, result: FitResult) -> tuple[Array, Array]:  # noqa: ARG002  (the same for all)
-        """The minimum on the population, twice: a penalised fit states what was asked."""
+        """Return the minimum on the population, twice: a penalised fit states what was asked."""
         return self.target, self.target
 
     def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:  # noqa: ARG002
-        """That of the same fit of the same sample, without noise."""
+        """Return the lengths of the same fit of the same sample, without noise."""
         plain = fit(self.recipe.noiseless(self.population.n), sample, insecure_seed=0)
         return np.asarray(np.diff(plain.conf_int(level))[:, 0])
 
@@ -111,7 +112,7 @@ class OrdinaryEstimand:
     @cached_property
     def target(self) -> Array:
         """The ordinary coefficients, the intercept where every column is 0."""
-        return self.recipe.estimand(self.population.whole)
+        return self.recipe.estimand(self.population.records)
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -120,11 +121,11 @@ class OrdinaryEstimand:
         return design.half, design.middle, (self.recipe.twin.NAME, design.outcome, design.unit)
 
     def values(self, result: FitResult) -> tuple[Array, Array]:  # noqa: ARG002  (the same for all)
-        """What was asked, twice: without noise it is what is stated."""
+        """Return the ordinary coefficients, twice: without noise they are what is stated."""
         return self.target, self.target
 
     def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:  # noqa: ARG002
-        """That of the fit itself."""
+        """Return the lengths of the fit itself."""
         return np.asarray(np.diff(result.conf_int(level))[:, 0])
 
 
@@ -136,20 +137,20 @@ class SteppedEstimand:
     population: Population
 
     @cached_property
-    def people(self) -> Block:
+    def observations(self) -> Block:
         """The population with its rows as (1, x~)."""
-        whole = replace(self.population.whole.block, rows=self.population.rows)
-        return observations_of(self.recipe.design, whole)
+        block = replace(self.population.records.block, rows=self.population.rows)
+        return observations_of(self.recipe.design, block)
 
     @cached_property
     def asked(self) -> NoiselessFit:
         """The ordinary regression of all columns (1, x~)."""
-        return self.recipe.ordinary(self.people)
+        return self.recipe.ordinary(self.observations)
 
     @property
     def target(self) -> Array:
         """The ordinary coefficients, the intercept at the means; NaN where the releases decide."""
-        return self.recipe.estimand(self.population.whole)
+        return self.recipe.estimand(self.population.records)
 
     @property
     def facts(self) -> tuple[Any, ...]:
@@ -158,19 +159,21 @@ class SteppedEstimand:
         return design.half, design.middle, (self.recipe.plan, design.outcome, design.unit)
 
     def values(self, result: FitResult) -> tuple[Array, Array]:
-        """The ordinary coefficients and those stated, the intercepts at the result's centre.
+        """Return the ordinary coefficients and those stated, the intercepts at the result's centre.
 
         Where the releases decide what is estimated, what is asked is what is stated.
         """
         design = self.recipe.design
         assert result.geometry is not None
-        stated = stated_estimand(result, design, self.people, self.asked).coef
+        stated = stated_estimand(result, design, self.observations, self.asked).coef
         if self.recipe.released_estimand:
             return stated, stated
         return self.asked.in_units(design, result.geometry.centre).coef, stated
 
     def nonprivate_length(self, result: FitResult, sample: Rows, level: float) -> Array:  # noqa: ARG002
-        """That of the ordinary regression of the population with its sandwich."""
+        """Return the lengths of the ordinary regression of the population with its sandwich (White,
+        1980).
+        """
         assert result.geometry is not None
         asked = self.asked.in_units(self.recipe.design, result.geometry.centre)
         return np.asarray(-2 * ndtri((1 - level) / 2) * asked.std_error)
@@ -191,10 +194,10 @@ class StatedEstimand:
 
 
 def stated_estimand(
-    result: FitResult, design: Design, people: Block, asked: NoiselessFit | None = None
+    result: FitResult, design: Design, observations: Block, asked: NoiselessFit | None = None
 ) -> StatedEstimand:
-    """What a fit estimates, for a population of rows (1, x~), labels or scaled outcomes, shares and
-    units.
+    """Compute what a fit estimates, for a population of rows (1, x~), labels or scaled outcomes,
+    shares and units.
 
     ``asked`` is the ordinary regression of the same rows, where the search begins; it is made where
     it is not given.
@@ -203,20 +206,20 @@ def stated_estimand(
     assert geometry is not None
     recipe = stepped_of(result)
     if asked is None:
-        asked = recipe.ordinary(people)
-    columns = _columns(design, people.rows)
-    weights = geometry.row_weights(columns, _offset(design, people))
-    rows = _rows(design, people.rows, geometry.inside(columns))
-    bounded = replace(people, rows=rows, weights=weights * people.shares)
+        asked = recipe.ordinary(observations)
+    columns = _columns(design, observations.rows)
+    weights = geometry.row_weights(columns, _offset(design, observations))
+    rows = _rows(design, observations.rows, geometry.inside(columns))
+    bounded = replace(observations, rows=rows, weights=weights * observations.shares)
     fitted, clipped = recipe.stated_regression(result, design, bounded, columns, asked)
     coef = fitted.in_units(design, geometry.centre).coef
     return StatedEstimand(coef, float((weights < 1 - _FULLY).mean()), clipped)
 
 
 def alternative_estimands(
-    result: FitResult, design: Design, people: Block, asked: NoiselessFit
+    result: FitResult, design: Design, observations: Block, asked: NoiselessFit
 ) -> Array:
-    """What the lines are about that stand for open coefficients, in their order, on a population.
+    """Compute what the alternatives estimate, in their order, on a population.
 
     A level against another one is a difference of coefficients that were asked for.  A number
     clipped to its range is the coefficient of the ordinary regression in which it is clipped, and
@@ -238,37 +241,39 @@ def alternative_estimands(
             continue
         clipped = frozenset({column, *geometry.clipped})
         if clipped not in narrow:
-            narrow[clipped] = _clipped_regression(result, design, people, clipped)
+            narrow[clipped] = _clipped_regression(result, design, observations, clipped)
         values.append(narrow[clipped][place[column]])
     return np.array(values)
 
 
 def _clipped_regression(
-    result: FitResult, design: Design, people: Block, names: frozenset[str]
+    result: FitResult, design: Design, observations: Block, names: frozenset[str]
 ) -> Array:
-    """Coefficients of the ordinary regression with these numbers clipped to their released range."""
+    """Fit the ordinary regression with these numbers clipped to their released range."""
     geometry = result.geometry
     assert geometry is not None
     narrowed = replace(geometry, clipped=tuple(names))
-    rows = _rows(design, people.rows, narrowed.inside(_columns(design, people.rows)))
-    fitted = stepped_of(result).ordinary(replace(people, rows=rows))
+    rows = _rows(design, observations.rows, narrowed.inside(_columns(design, observations.rows)))
+    fitted = stepped_of(result).ordinary(replace(observations, rows=rows))
     return fitted.in_units(design, geometry.centre).coef
 
 
-def _offset(design: Design, people: Block) -> Array | float:
-    """What is added to the predictor of each row, in original units."""
-    if not isinstance(people, Observations) or design.offset is None:
+def _offset(design: Design, observations: Block) -> Array | float:
+    """Return the offset of each row's predictor, in original units."""
+    if not isinstance(observations, Observations) or design.offset is None:
         return 0.0
-    return people.offset + design.offset
+    return observations.offset + design.offset
 
 
 def _columns(design: Design, rows: Array) -> Array:
-    """Columns in original units, from rows (1, x~)."""
+    """Return columns in original units, from rows (1, x~)."""
     return np.asarray(design.middle[1:] + design.half[1:] * rows[:, 1:])
 
 
 def _rows(design: Design, before: Array, columns: Array) -> Array:
-    """Rows (1, x~) of columns in original units; a row that could not be encoded stays a zero row."""
+    """Return rows (1, x~) of columns in original units; a row that could not be encoded stays a
+    zero row.
+    """
     rows = before.copy()
     rows[:, 1:] = (columns - design.middle[1:]) / design.half[1:]
     rows[before[:, 0] == 0] = 0.0

@@ -48,14 +48,14 @@ from dpinfer.tables.table import read
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST = (0.1, 0.9)  # quantiles of the simulated fits between which a range is
-_HALF = 0.5  # of the fits: a line that fewer of them print is likely to be open
+_RANGE_QUANTILES = (0.1, 0.9)  # quantiles of the simulated fits between which a range is
+_HALF = 0.5  # of the fits: a coefficient that fewer of them report is not likely to be reported
 _BUDGETS = FileNames({"PureDP": PureDP, "ZCDP": ZCDP, "ApproxDP": ApproxDP, "NoPrivacy": NoPrivacy})
 _SMALLEST = 1e-3  # ε or ρ that is searched
 _LARGEST = 1e3
 _CLOSE = 0.05  # how closely a budget is found
 _FAR = 4.0  # a step where nothing is known
-_OPEN_AFTER_ALL = 16  # lines that all simulated fits print: one was open (studies/forecast.py)
+_ONE_NOT_REPORTED_IN = 16  # coefficients that all simulated fits report (studies/forecast.py)
 _VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
 
 
@@ -166,7 +166,7 @@ class Forecast:
         return self._middle(self.low[which], which), self._middle(self.high[which], which)
 
     def _middle(self, values: Array, which: int) -> float:
-        """The median over coefficients but the intercept that are reported at all."""
+        """Return the median over coefficients but the intercept that are reported at all."""
         slopes = np.array([name != "(Intercept)" for name in self.names]) | (len(self.names) == 1)
         known = np.isfinite(self.half_width[which]) & np.isfinite(self.nonprivate[which])
         if not (slopes & known).any():
@@ -242,24 +242,24 @@ class Forecast:
         """
         return [
             f"Half-widths of {100 * self.level:.4g}% intervals, as ranges, from {self.replicates} simulated fits (seed "
-            f"{self.seed}); in brackets how many print the line, where not all do: in the others it is open.",
+            f"{self.seed}); in brackets how many report the coefficient, if not all do.",
             *self._how_far_off(),
-            *self._likely_open(),
+            *self._seldom_reported(),
             f"{self.setting}.",
             f"Assumed: {'; '.join(self.assumed)}.",
             "A forecast, not a promise: no record of the fit to come was read, nothing was booked.",
         ]
 
     def _how_far_off(self) -> list[str]:
-        """What the ranges allow for, and what they do not; nothing where nobody guessed."""
+        """Return what the ranges allow for, and what they do not; nothing if nothing was guessed."""
         low, high = self.off
         if low == high:
             return []
         return [
             f"Ranges allow for guesses: on real data four intervals in five were {low:g} to {high:g} times as long as "
             "forecast from true means, deviations and shares, and some far longer, where columns go together or an "
-            f"outcome has long tails. Of lines that all simulated fits print, one in {_OPEN_AFTER_ALL} was open in "
-            "most fits of real data. No noise is about the made-up records."
+            f"outcome has long tails. Of coefficients that all simulated fits report, one in {_ONE_NOT_REPORTED_IN} "
+            "was not reported in most fits of real data. No noise is about the made-up records."
         ]
 
     def open(self, which: int = 0) -> tuple[str, ...]:
@@ -291,12 +291,12 @@ class Forecast:
             if share < _HALF
         )
 
-    def _likely_open(self) -> list[str]:
+    def _seldom_reported(self) -> list[str]:
         sentences = []
         for b, budget in enumerate(self.budgets):
             names = ", ".join(map(text.escape_controls, self.open(b)))
             if names:
-                sentences.append(f"Likely to be open at {label(budget)}: {names}.")
+                sentences.append(f"Not likely to be reported at {label(budget)}: {names}.")
         return sentences
 
     def to_json(self) -> str:
@@ -363,14 +363,14 @@ def _names() -> FileNames:
 
 
 def label(budget: Budget) -> str:
-    """A budget in a few letters."""
+    """Write a budget in a few letters."""
     if isinstance(budget, ApproxDP):
         return f"({budget.epsilon:.4g}, {budget.delta:.2g})"
     return f"rho {budget.rho:.4g}" if isinstance(budget, ZCDP) else budget.amount
 
 
 def _in_range(low: float, high: float) -> str:
-    """Half-widths from one to another, in two digits; one of them where they agree."""
+    """Write half-widths from one to another, in two digits; one of them if they agree."""
     ends = list(dict.fromkeys(f"{width:.2g}" for width in (low, high)))
     return f"±{' to '.join(ends)}" if np.isfinite(high) else text.NO_NUMBER
 
@@ -426,7 +426,7 @@ def forecast(  # noqa: PLR0913  (the public face)
         budget anew for each one that is tried.
     **options
         With a formula instead of a model: ``forecast(formula, schema=, target=, penalty=,
-        neighbours=, ...)``.  An outcome with two levels has logistic regression, a number least
+        adjacency=, ...)``.  An outcome with two levels has logistic regression, a number least
         squares.
 
     Returns
@@ -461,7 +461,7 @@ def forecast(  # noqa: PLR0913  (the public face)
         return ahead.forecast(question.budgets(budgets))
     start = (budgets or [ApproxDP(1.0, 1e-6)])[0]
     wanted = Wanted(half_width, coefficient, question.design.names)
-    return Search(wanted, start, lambda budget: ahead.forecast([budget])).least()
+    return Search(wanted, start, lambda budget: ahead.forecast([budget])).smallest_budget()
 
 
 @dataclass(frozen=True, eq=False)
@@ -477,7 +477,7 @@ class _Question:
 
     @classmethod
     def of(cls, model: Any, options: Mapping[str, Any]) -> "_Question":
-        """Of a model, or of a formula and options."""
+        """Make the question of a model, or of a formula and options."""
         asked = _asked(model, options)
         formula = asked.asked_formula
         if formula is None:
@@ -492,7 +492,7 @@ class _Question:
     def records(
         self, number: int | None, like: Any, effects: Mapping[str, float] | None
     ) -> tuple[Synthetic, int]:
-        """Where the records come from, and how many there will be."""
+        """Return the source of records and their number."""
         source: Synthetic
         if like is None:
             source = OfGuesses(self.response, self.terms, self.design, self.schema.typical, effects)
@@ -512,7 +512,7 @@ class _Question:
         return source, number
 
     def budgets(self, given: Sequence[Budget] | None) -> list[Budget | None]:
-        """Those asked for; None stands for the model's own."""
+        """Return the budgets that were asked for; None stands for the model's own."""
         if given is not None and len(given):
             return list(given)
         if isinstance(self.model, StudyQuestion):
@@ -520,7 +520,7 @@ class _Question:
         return [None]
 
     def recipe(self, budget: Budget | None, n: int) -> Recipe:
-        """What a fit with this budget runs; None stands for the model's own."""
+        """Return the recipe of a fit with this budget; None stands for the model's own."""
         model = self.model
         if budget is not None:
             if model.plan is not None:
@@ -531,7 +531,7 @@ class _Question:
 
 
 def _asked(model: Any, options: Mapping[str, Any]) -> StudiedModel:
-    """The model; or its options in its place, where a formula comes first or by its name."""
+    """Return the model, or a question made of the options in its place."""
     if is_model(model):
         return without_options(model, options)
     if model is None:
@@ -545,7 +545,9 @@ def _asked(model: Any, options: Mapping[str, Any]) -> StudiedModel:
 
 @dataclass(frozen=True)
 class _Run:
-    """How often, and who is told."""
+    """The number of replicates, their seed and level, and the function that is called with the
+    progress.
+    """
 
     replicates: int
     seed: int
@@ -586,7 +588,7 @@ class _Ahead:
             # A coefficient that is never reported has no median.
             printed = np.where(reported, simulated, np.nan)
             median = np.nanmedian(printed, axis=0)
-            ends = np.nanquantile(printed, _MOST, axis=0)
+            ends = np.nanquantile(printed, _RANGE_QUANTILES, axis=0)
         typical = self.source.typical(self.n)
         standing = repeated(typical, self.n)
         plain = [recipe.nonprivate(typical, standing, run.level) for recipe in recipes]
@@ -634,8 +636,8 @@ class Wanted:
             raise InputError(f"half_width must be a positive number, not {self.half_width!r}")
 
     def of(self, forecast: Forecast) -> tuple[float, float]:
-        """That of a forecast: what half of the replicates keep within, and without noise; infinite
-        where unknown.
+        """Return the half-width of a forecast that half of the replicates keep within, and that
+        without noise; infinite where unknown.
         """
         places = list(range(min(1, len(self.names) - 1), len(self.names)))
         if self.coefficient:
@@ -651,11 +653,11 @@ class Search:
     wanted: Wanted
     start: Budget
     forecast: Callable[[Budget], Forecast]
-    seen: dict[float, Forecast] = field(default_factory=dict)
+    forecasts: dict[float, Forecast] = field(default_factory=dict)
 
-    def least(self) -> Forecast:
-        """The forecast of the budget found: it keeps within what is wanted, and one that is 5 %
-        less does not.
+    def smallest_budget(self) -> Forecast:
+        """Return the forecast of the smallest budget that keeps within the half-width: one that is
+        5 % less does not.
         """
         guess = self._guess()
         holds = self._within(guess)
@@ -664,17 +666,17 @@ class Search:
         while self._within(other) == holds:
             guess = other
             if holds and guess < _SMALLEST:
-                return self.seen[guess]
+                return self.forecasts[guess]
             if not holds and guess > _LARGEST:
                 raise self._none(guess)
             step = step**2
             other = guess / step if holds else guess * step
         enough = guess if holds else other
         too_small = other if holds else guess
-        return self.seen[boundary(self._within, enough, too_small, _CLOSE, by_ratio=True)[0]]
+        return self.forecasts[boundary(self._within, enough, too_small, _CLOSE, by_ratio=True)[0]]
 
     def _guess(self) -> float:
-        """By the law that squared half-widths are those without noise plus a part that falls with
+        """Guess a budget: squared half-widths are those without noise plus a part that falls with
         ρ, or with ε².
         """
         amount = self._amount()
@@ -687,16 +689,16 @@ class Search:
                 amount *= _FAR
                 width, plain = self._at(amount)
             if plain >= self.wanted.half_width:
-                raise self._impossible(plain, self.seen[amount].records)
+                raise self._impossible(plain, self.forecasts[amount].records)
             noise = max(width**2 - plain**2, (_VISIBLE * plain) ** 2)
             amount *= (noise / (self.wanted.half_width**2 - plain**2)) ** (1 / power)
             amount = min(max(amount, _SMALLEST), _LARGEST)
         return amount
 
     def _at(self, amount: float) -> tuple[float, float]:
-        if amount not in self.seen:
-            self.seen[amount] = self.forecast(self._budget(amount))
-        return self.wanted.of(self.seen[amount])
+        if amount not in self.forecasts:
+            self.forecasts[amount] = self.forecast(self._budget(amount))
+        return self.wanted.of(self.forecasts[amount])
 
     def _within(self, amount: float) -> bool:
         return self._at(amount)[0] <= self.wanted.half_width

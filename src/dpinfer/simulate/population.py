@@ -1,4 +1,4 @@
-"""What a study draws from: a population, and bootstrap samples of it by seed and number.
+"""The population of a study, and bootstrap samples of it by seed and number.
 
 Draw i of replicate r is a function of (seed, r, i) alone, so a study gives the same replicates
 whatever its tiles or threads.  For studies only: a multiply-shift has a bias of n/2³² per
@@ -52,13 +52,13 @@ class Population:
 
     @classmethod
     def of_records(cls, source: Rows) -> "Population":
-        """The bootstrap: each record, or unit, once."""
+        """Make the population of the bootstrap: each record, or unit, once."""
         block = source.block
         return cls(block.rows, block.labels, np.ones(len(block)), None, block.shares, block.starts)
 
     @classmethod
     def of_truth(cls, X: npt.ArrayLike, truth: Any) -> "Population":
-        """Rows of X, labels +1 with probability ``truth(X)`` or ``truth[i]``."""
+        """Make a population of rows X with labels +1 with probability ``truth(X)`` or ``truth[i]``."""
         rows = rows_of(X, np.ones(len(np.asarray(X)))).block.rows
         positive = np.asarray(truth(rows) if callable(truth) else truth, dtype=float)
         if positive.shape != (len(rows),) or not np.all((positive >= 0) & (positive <= 1)):
@@ -82,21 +82,21 @@ class Population:
         return self.starts is None and isinstance(self.shares, float)
 
     @property
-    def whole(self) -> Rows:
+    def records(self) -> Rows:
         """All records, each counting its share."""
         return Rows(Block(self.rows, self.labels, self.shares, self.shares, self.starts))
 
     def weighted(self, weights: Array) -> Rows:
-        """All records, each counted by its weight."""
+        """Return all records, each counted by its weight."""
         return Rows(Block(self.rows, self.labels, weights))
 
     def sample(self, seed: int, replicate: int) -> Rows:
-        """The records of one replicate; a unit that is drawn twice is two units."""
+        """Draw the records of one replicate; a unit that is drawn twice is two units."""
         counts = self.counts(seed, range(replicate, replicate + 1))[0]
         return self.of(np.repeat(np.arange(len(counts)), counts))
 
     def of(self, drawn: Indices) -> Rows:
-        """The records or units at these places; one that is named twice is there twice."""
+        """Return the records or units at these positions; one that is named twice is there twice."""
         starts = None
         if self.starts is not None:
             sizes = np.diff(self.starts, append=len(self.rows))[drawn]
@@ -106,7 +106,7 @@ class Population:
         return Rows(Block(self.rows[drawn], self.labels[drawn], shares, shares, starts))
 
     def counts(self, seed: int, replicates: range) -> Counts:
-        """How often each record, or unit, is drawn: one line per replicate."""
+        """Count how often each record, or unit, is drawn: one row per replicate."""
         return bootstrap_counts(seed, replicates, self.n, self.positive)
 
     def update(self, digest: "hashlib._Hash") -> None:
@@ -120,7 +120,8 @@ class Population:
 
 
 def bootstrap_counts(seed: int, replicates: range, n: int, positive: Array | None = None) -> Counts:
-    """How often each of n records is drawn in n draws with replacement, one line per replicate.
+    """Count how often each of n records is drawn in n draws with replacement, one row per
+    replicate.
 
     With ``positive``, the probabilities of the label +1, a draw of row i counts in cell i or, for
     the label -1, n + i.
@@ -139,13 +140,13 @@ def bootstrap_counts(seed: int, replicates: range, n: int, positive: Array | Non
 
 
 def draw_steps(n: int) -> Words:
-    """One step of the generator for two draws of a replicate, as a line."""
+    """Return one step of the generator for two draws of a replicate, as a row."""
     steps: Words = np.arange(1, (n + 1) // 2 + 1, dtype=np.int64)[None, :] * _GOLDEN
     return steps
 
 
 def replicate_keys(seed: int, replicates: range, stream: int) -> Words:
-    """Where the sequence of each replicate starts in a stream, as a column."""
+    """Return where the sequence of each replicate starts in a stream, as a column."""
     numbers = np.arange(replicates.start, replicates.stop, dtype=np.int64)[:, None]
     base = _mixed(_mixed(np.array([[seed]], dtype=np.int64) + _GOLDEN) + stream)
     keys: Words = _mixed(base + numbers * _GOLDEN)
@@ -153,13 +154,13 @@ def replicate_keys(seed: int, replicates: range, stream: int) -> Words:
 
 
 def drawn_cells(sequence: Any, n: int) -> tuple[Any, Any]:
-    """Which of n records each draw takes, in two parts; of an array of any library."""
+    """Return which of n records each draw takes, in two parts; for an array of any library."""
     upper, lower = drawn_words(sequence, n)
     return (upper * n) >> 32, (lower * n) >> 32
 
 
 def drawn_words(sequence: Any, n: int) -> tuple[Any, Any]:
-    """n numbers of 32 bits per line, in two parts; of an array of any library.
+    """Draw n numbers of 32 bits per row, in two parts; for an array of any library.
 
     They are the upper and the lower words of mixed 64-bit integers.
     """
@@ -168,7 +169,7 @@ def drawn_words(sequence: Any, n: int) -> tuple[Any, Any]:
 
 
 def _mixed(z: Any) -> Any:
-    """The mixing function of splitmix64; products wrap, masks make the shifts unsigned."""
+    """Apply the mixing function of splitmix64; products wrap, masks make the shifts unsigned."""
     z = (z ^ ((z >> 30) & (2**34 - 1))) * _MIX1
     z = (z ^ ((z >> 27) & (2**37 - 1))) * _MIX2
     return z ^ ((z >> 31) & (2**33 - 1))

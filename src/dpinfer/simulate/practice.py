@@ -15,16 +15,16 @@ from dpinfer.schema.guesses import Shares, Typical, default_guess
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.synthetic import values_at
 
-_MOST = 1_000_000
+_MAX_RECORDS = 1_000_000
 
 
 def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
-    """So many made-up rows with the columns of a schema, ids and weights included.
+    """Make rows with the columns of a schema, ids and weights included.
 
     Guarantee [practice_is_made_up]: the table depends on the schema, the number and the seed alone.
     """
-    if not 1 <= records <= _MOST:
-        raise InputError(f"a practice table has 1 to {_MOST:,} rows, not {records}")
+    if not 1 <= records <= _MAX_RECORDS:
+        raise InputError(f"a practice table has 1 to {_MAX_RECORDS:,} rows, not {records}")
     rng = np.random.default_rng(seed)
     unit = schema.unit
     columns: dict[str, object] = {}
@@ -39,7 +39,7 @@ def practice(schema: Schema, records: int, seed: int = 0) -> pd.DataFrame:
 
 
 def cells(column: Column, law: Typical, quantiles: Array) -> object:
-    """The cells of a column at quantiles of its law."""
+    """Return the cells of a column at quantiles of its law."""
     if isinstance(column, Outcome):
         column = _plain(column)
     levels = levels_of(column)
@@ -58,7 +58,7 @@ def cells(column: Column, law: Typical, quantiles: Array) -> object:
 
 
 def _plain(outcome: Outcome) -> Column:
-    """An outcome as the column that it is: two levels stay, a number is one."""
+    """Return an outcome as the column that it is: two levels stay, a number is one."""
     if outcome.levels:
         return outcome
     assert outcome.low is not None

@@ -59,7 +59,7 @@ class Trial(Protocol):
 
     @property
     def recipe(self) -> Recipe:
-        """What is fitted."""
+        """The recipe that is studied."""
         ...
 
     @property
@@ -74,7 +74,7 @@ class Trial(Protocol):
 
     @property
     def target(self) -> Array:
-        """What is estimated, for the table of the study."""
+        """The estimand, for the table of the study."""
         ...
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
@@ -82,11 +82,11 @@ class Trial(Protocol):
         ...
 
     def describe(self) -> str:
-        """The setting in words."""
+        """Describe the setting."""
         ...
 
     def fingerprint(self) -> bytes:
-        """A digest of the data and the setting."""
+        """Return a digest of the data and the setting."""
         ...
 
 
@@ -101,31 +101,31 @@ class OneByOne:
 
     @cached_property
     def estimand(self) -> Estimand:
-        """What the intervals are held against."""
+        """The estimand of the intervals."""
         return estimand_of(self.recipe, self.population)
 
     @property
     def target(self) -> Array:
-        """What is estimated, for the table of the study."""
+        """The estimand, for the table of the study."""
         return self.estimand.target
 
     def tally(self, replicates: range, level: float, *, nonprivate: bool) -> Tally:
-        """Intervals held against what was asked and against what each fit states."""
+        """Compare intervals with the ordinary estimand and with the one that each fit states."""
         total = self._one(replicates[0], level, nonprivate)
         for replicate in replicates[1:]:
             total = total + self._one(replicate, level, nonprivate)
         return total
 
     def fit(self, sample: Rows, replicate: int) -> FitResult:
-        """The product's fit of the bootstrap sample of a replicate."""
+        """Fit the bootstrap sample of a replicate."""
         return fit(self.recipe, sample, insecure_seed=noise_seed(self.seed, replicate))
 
     def describe(self) -> str:
-        """The setting in words."""
+        """Describe the setting."""
         return setting_in_words(self.recipe, self.population)
 
     def fingerprint(self) -> bytes:
-        """A digest of the data and the setting."""
+        """Return a digest of the data and the setting."""
         return fingerprint(self.population, self.estimand, self.seed)
 
     def _one(self, replicate: int, level: float, nonprivate: bool) -> Tally:
@@ -152,19 +152,19 @@ class OneByOne:
 
 
 def noise_seed(seed: int, replicate: int) -> int:
-    """The seed of the noise of one replicate."""
+    """Return the seed of the noise of one replicate."""
     return int(np.random.SeedSequence([seed, replicate]).generate_state(1)[0])
 
 
 def setting_in_words(recipe: Recipe, population: Population) -> str:
-    """How many records or units, and the words of the recipe."""
+    """Describe how many records or units there are, and the recipe."""
     n = population.n
     size = f"n = {n}" if population.starts is None else f"{n} units"
     return f"{size}, {recipe.describe(n)}"
 
 
 def fingerprint(population: Population, estimand: Estimand, seed: int) -> bytes:
-    """A digest of what is drawn from, of what is estimated, and of the seed."""
+    """Return a digest of the population, of the estimand, and of the seed."""
     digest = hashlib.sha256()
     population.update(digest)
     for fact in (*estimand.facts, seed):
@@ -190,7 +190,7 @@ def check_numbers(level: float, replicates: int, seed: int, threads: int | None 
 
 
 def batches_of(replicates: int, size: int) -> list[range]:
-    """Consecutive ranges of at most ``size`` replicates."""
+    """Return consecutive ranges of at most ``size`` replicates."""
     return [range(a, min(a + size, replicates)) for a in range(0, replicates, size)]
 
 
@@ -201,7 +201,7 @@ def run_batches(
     progress: Progress | None = None,
     done: int = 0,
 ) -> Iterator[tuple[range, T]]:
-    """Results in order, from as many threads as asked for, or as there are cores.
+    """Yield results in order, from as many threads as asked for, or as there are cores.
 
     ``done`` replicates were run before.
     """

@@ -17,13 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer import persistence
-from dpinfer.errors import InputError
+from dpinfer.errors import InputError, one_of_two
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
 from dpinfer.fit.logistic import LOGISTIC_TARGETS, GeometryPlan
 from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe
+from dpinfer.fit.step_plan import TARGET_ALIASES
 from dpinfer.mechanisms.losses import Logistic, Loss, check_loss, kind
 from dpinfer.numerics.arrays import Array
 from dpinfer.persistence import FileNames
@@ -240,7 +241,7 @@ def _mean(values: Array) -> float:
 
 
 class ModelOptions(TypedDict, total=False):
-    """What a question may say beside its data, where no model does."""
+    """The options of a question beside its data, where no model has them."""
 
     formula: str | None
     schema: Schema | str | os.PathLike[str] | None
@@ -248,6 +249,7 @@ class ModelOptions(TypedDict, total=False):
     penalty: float | None
     plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | None
     target: str | None
+    adjacency: str | None
     neighbours: str | None
 
 
@@ -462,12 +464,12 @@ def variability_of(
 
 
 def trial_of(recipe: Recipe, population: Population, seed: int) -> Trial:
-    """Replicates of a recipe: many at once where that can be, else one after the other."""
+    """Choose how replicates are run: many at once if possible, else one after the other."""
     return batched_trial(recipe, population, seed) or OneByOne(recipe, population, seed)
 
 
 class StudiedModel(Protocol):
-    """What a question is asked with: an estimator, or `StudyQuestion`."""
+    """An estimator, or `StudyQuestion`."""
 
     formula: str | None
     schema: Schema | str | os.PathLike[str] | None
@@ -476,7 +478,7 @@ class StudiedModel(Protocol):
 
     @property
     def kind(self) -> str:
-        """What its loss is a function of: "margin", "residual" or "count"."""
+        """The argument of its loss: "margin", "residual" or "count"."""
         ...
 
     @property
@@ -492,16 +494,18 @@ class StudiedModel(Protocol):
         weights: Any = None,
         exposure: Any = None,
     ) -> tuple[Design, Pending]:
-        """The public encoding of the data, and the records, not yet read."""
+        """Return the public encoding of the data, and the records, not yet read."""
         ...
 
     def recipe(self, design: Design, n: int) -> Recipe:
-        """What a fit of ``n`` records runs."""
+        """Return the recipe of a fit of ``n`` records."""
         ...
 
 
 def is_model(value: Any) -> bool:
-    """Whether this is an estimator; by what it can do, as estimators are built on this room."""
+    """Return whether this is an estimator; by what it can do, as estimators are built on this
+    package.
+    """
     return not isinstance(value, type) and hasattr(value, "recipe") and hasattr(value, "read")
 
 
@@ -516,12 +520,13 @@ class StudyQuestion:
     plan: Any = None
     target: str | None = None
     penalty: float | None = None
+    adjacency: str | None = None
     neighbours: str | None = None
     truth: Any = None
 
     @classmethod
     def of(cls, *, model: Any = None, **options: Any) -> "StudyQuestion":
-        """From the options of a call; ``model`` is a word for a loss."""
+        """Make a question of the options of a call; ``model`` is a word for a loss."""
         names = [field.name for field in fields(cls)]
         for name in options:
             if name not in names:
@@ -541,7 +546,7 @@ class StudyQuestion:
 
     @property
     def kind(self) -> str:
-        """What the loss is a function of."""
+        """The argument of the loss."""
         loss = self._loss
         if isinstance(loss, Counts):
             return COUNT
@@ -564,7 +569,7 @@ class StudyQuestion:
         weights: Any = None,
         exposure: Any = None,
     ) -> tuple[Design, Pending]:
-        """A table, by formula and schema."""
+        """Read a table by formula and schema."""
         self._check(units, weights, exposure)
         if self.formula is None or y is not None or self.truth is not None:
             raise InputError(
@@ -575,9 +580,11 @@ class StudyQuestion:
         return read(X, response, terms, self.kind, schema.unit)
 
     def population(self, X: Any, y: Any, arrays: "RowArrays") -> Population:
-        """Bounded rows with their labels, or with the probabilities of the label +1."""
+        """Return bounded rows with their labels, or with the probabilities of the label +1."""
         self._check(arrays.units, arrays.weights, arrays.exposure)
-        stepped = self.target in LOGISTIC_TARGETS or isinstance(self.plan, GeometryPlan)
+        stepped = self.target in (*LOGISTIC_TARGETS, *TARGET_ALIASES) or isinstance(
+            self.plan, GeometryPlan
+        )
         if stepped or isinstance(self._loss, NoLoss):
             raise InputError(
                 "a fit without a penalty is studied on a table: give schema= and formula=, or a penalty="
@@ -593,10 +600,9 @@ class StudyQuestion:
         return Population.of_truth(X, self.truth)
 
     def recipe(self, design: Design, n: int) -> Recipe:
-        """What `infer`, or a model with these options, would run."""
-        options = Options(
-            self._loss, self.budget, self.plan, self.target, self.penalty, self.neighbours
-        )
+        """Return the recipe that `infer`, or a model with these options, would run."""
+        adjacency = one_of_two("adjacency=", self.adjacency, "neighbours=", self.neighbours)
+        options = Options(self._loss, self.budget, self.plan, self.target, self.penalty, adjacency)
         return choose(design, options, n)
 
     def _check(self, units: Any, weights: Any, exposure: Any) -> None:
@@ -611,7 +617,7 @@ class StudyQuestion:
 
 @dataclass(frozen=True, eq=False)
 class RowArrays:
-    """What a fit is given beside the columns and the outcomes, with arrays: one entry per row."""
+    """The arrays of a fit beside columns and outcomes: one entry per row."""
 
     units: Any = None
     weights: Any = None
@@ -622,7 +628,7 @@ _NO_ARRAYS = RowArrays()
 
 
 def without_options(model: Any, options: Mapping[str, Any]) -> StudiedModel:
-    """A model that is asked with nothing beside it."""
+    """Return a model, and refuse options beside it."""
     given = [f"{name}=" for name, value in options.items() if value is not None]
     if given:
         raise InputError(
@@ -665,7 +671,7 @@ def recipe_and_population(
 
 
 def _key(trial: Trial, *facts: Any) -> str:
-    """A name for the whole study: data, setting and seed."""
+    """Name the study by its data, setting and seed."""
     return hashlib.sha256(trial.fingerprint() + repr(facts).encode()).hexdigest()
 
 

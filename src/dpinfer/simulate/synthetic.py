@@ -1,6 +1,6 @@
 """Records like those of a fit to come: of public guesses, or of a public table.
 
-More records than `most_records` says are not made: that many stand for all, each counted as often
+More records than `max_records` says are not made: that many stand for all, each counted as often
 as it takes.  Every sum over records is then exactly that of a data set in which each of them is
 there that often.
 """
@@ -63,11 +63,11 @@ _COUNTS = (
     f"variance μ + {OVERDISPERSION:g} μ²"
 )
 _EXPOSURES = "exposures as often small as large, up to their bound"
-_LEAST_DISPERSION = 1e-3  # of a count beside Poisson's: with less it is Poisson's
+_MIN_DISPERSION = 1e-3  # of a count beside Poisson's: with less it is Poisson's
 
 
-def most_records(dim: int) -> int:
-    """Records that are made at most, of rows of this length."""
+def max_records(dim: int) -> int:
+    """Return how many records of this length are made at most."""
     return max(_RECORDS_PER_COLUMN * dim, min(_RECORDS, _NUMBERS // dim))
 
 
@@ -84,21 +84,21 @@ class Repeated:
         return self.source.dim
 
     def total(self, of_block: OfBlock, /) -> Array:
-        """The sum over the other source, times n / len(rows)."""
+        """Return the sum over the other source, times n / len(rows)."""
         return np.asarray(self.source.total(of_block) * (self.n / self.source.n))
 
 
 def repeated(rows: Rows, n: int) -> Source:
-    """A source of ``n`` records that are like these rows in memory."""
+    """Return a source of ``n`` records that are like these rows in memory."""
     return rows if rows.n == n else Repeated(rows, n)
 
 
 class Synthetic(Protocol):
-    """Where the records of a forecast come from."""
+    """The source of the records of a forecast."""
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """What was taken for granted, in sentences."""
+        """The assumptions, in sentences."""
         ...
 
     @property
@@ -107,11 +107,11 @@ class Synthetic(Protocol):
         ...
 
     def typical(self, n: int) -> Rows:
-        """Rows that stand for ``n`` records, with as little randomness as possible."""
+        """Return rows that stand for ``n`` records, with as little randomness as possible."""
         ...
 
     def sample(self, n: int, rng: np.random.Generator) -> Source:
-        """A sample of ``n`` records."""
+        """Draw a sample of ``n`` records."""
         ...
 
 
@@ -124,7 +124,7 @@ class OfTable:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """That the table is like the data, and public."""
+        """The assumption that the table is like the data, and public."""
         size = f"{self.population.n:,} {self.unit_word}"
         return (f"the {size} of the look-alike table, which must be public",)
 
@@ -134,23 +134,23 @@ class OfTable:
         return 1.0, 1.0
 
     def typical(self, n: int) -> Rows:  # noqa: ARG002  (all of them, whatever they stand for)
-        """All of them, or as many as are made at most."""
+        """Return all of them, or as many as are made at most."""
         return self._subset(np.random.default_rng(0))
 
     def sample(self, n: int, rng: np.random.Generator) -> Source:
-        """Draws; or, for more than are made, all of them as they are."""
+        """Draw records; or, for more than are made, return all of them as they are."""
         if n > self._bound:
             return repeated(self._subset(rng), n)
         return self.population.of(np.sort(rng.integers(0, self.population.n, n)))
 
     def _subset(self, rng: np.random.Generator) -> Rows:
-        """Records without repetition, as many as are made at most."""
+        """Draw records without repetition, as many as are made at most."""
         places = rng.permutation(self.population.n)[: self._bound]
         return self.population.of(np.sort(places))
 
     @property
     def _bound(self) -> int:
-        return most_records(self.population.rows.shape[1])
+        return max_records(self.population.rows.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ class OfGuesses:
 
     @property
     def assumed(self) -> tuple[str, ...]:
-        """That columns are independent, and what was guessed where nobody had."""
+        """The assumption that columns are independent, and the guesses where the schema has none."""
         columns = {column.name: column for column in (*self.response.columns, *self.terms.columns)}
         sentences = ["columns that are independent", self._effects_in_words()]
         named: dict[str, list[str]] = {words: [] for words in (_LEVELS, _NUMBERS_AROUND)}
@@ -203,7 +203,9 @@ class OfGuesses:
 
     @property
     def off(self) -> tuple[float, float]:
-        """Those of guesses that are right as far as they go."""
+        """The range of real half-widths over those forecast, for guesses that are right as far as
+        they go.
+        """
         return OFF
 
     @property
@@ -211,7 +213,9 @@ class OfGuesses:
         return isinstance(self.design.outcome, CountScale)
 
     def _unguessed(self, column: Column) -> tuple[Typical, str]:
-        """The law of a column of which the schema does not say what is typical, and in words."""
+        """Return the law of a column of which the schema does not say what is typical, and its
+        description.
+        """
         law = default_guess(column)
         words = _NUMBERS_AROUND
         if self._counts and column in self.response.columns:
@@ -225,7 +229,7 @@ class OfGuesses:
         return law, words
 
     def _only_exposes(self, column: Column) -> bool:
-        """Whether a column is a part of the exposure, and of no term."""
+        """Return whether a column is a part of the exposure, and of no term."""
         offset = self.terms.offset
         if offset is None or column not in offset.columns:
             return False
@@ -246,21 +250,21 @@ class OfGuesses:
         return self.design.names[int(self.design.intercept) :]
 
     def typical(self, n: int) -> Rows:
-        """Values at even quantiles, in random order: means, deviations and shares are those
+        """Return values at even quantiles, in random order: means, deviations and shares are those
         guessed.
         """
         return self._rows(min(n, self._bound), np.random.default_rng(0), even=True)
 
     def sample(self, n: int, rng: np.random.Generator) -> Source:
-        """Independent draws; of more than are made, values at even quantiles."""
+        """Draw records; of more than are made, return values at even quantiles."""
         return repeated(self._rows(min(n, self._bound), rng, even=n > self._bound), n)
 
     @property
     def _bound(self) -> int:
-        return max(1, most_records(len(self.design.names)) // _rows_per_unit(self.design))
+        return max(1, max_records(len(self.design.names)) // _rows_per_unit(self.design))
 
     def _rows(self, m: int, rng: np.random.Generator, *, even: bool) -> Rows:
-        """``m`` records or units, by even or by random quantiles of each column."""
+        """Return ``m`` records or units, by even or by random quantiles of each column."""
         size = m * _rows_per_unit(self.design)
 
         def quantiles() -> Array:
@@ -291,7 +295,7 @@ class OfGuesses:
         return rows.counted(unit.max_total, np.repeat(np.arange(m), size // m))
 
     def _columns(self, drawn: Mapping[str, Array]) -> Array:
-        """The design's columns in original units."""
+        """Return the design's columns in original units."""
         parts = [block.values(*_readers(drawn)) for block in self.terms.blocks]
         size = len(next(iter(drawn.values())))
         return np.column_stack([np.empty((size, 0)), *parts])
@@ -299,7 +303,7 @@ class OfGuesses:
     def _labels(
         self, drawn: Mapping[str, Array], design: Array, quantiles: Callable[[], Array]
     ) -> Array:
-        """-1 and +1, or numbers: what the outcome is without effects, and the effects around their
+        """Return -1 and +1, or numbers: the outcome without effects, and the effects around their
         mean.
         """
         centred = design - design.mean(axis=0)
@@ -319,14 +323,14 @@ class OfGuesses:
         return _numbers(outcome, drawn, moved)
 
     def _offset(self, drawn: Mapping[str, Array], size: int) -> Array:
-        """The logarithms of the exposures, NaN where one is 0; 0 without any."""
+        """Return the logarithms of the exposures, NaN where one is 0; 0 without any."""
         if self.terms.offset is None:
             return np.zeros(size)
         offset = self.terms.offset.values(*_readers(drawn))
         return np.where(np.isfinite(offset), offset, np.nan)
 
     def _rates(self, drawn: Mapping[str, Array], design: Array, offset: Array) -> "_Rates":
-        """What counts are drawn from: the mean and variance they have all together, and how effects
+        """Return the law of counts: the mean and variance they have all together, and how effects
         and exposures move the mean.
         """
         centred = design - design.mean(axis=0)
@@ -339,10 +343,10 @@ class OfGuesses:
         plain = outcome.values(*_readers(drawn))
         times = np.exp(moved - moved.max(initial=0.0) + np.nan_to_num(offset, nan=-np.inf))
         times = times / max(times.mean(), np.finfo(float).tiny)
-        whole = all(
+        integer = all(
             isinstance(column, Number) and column.kind == "integer" for column in outcome.columns
         )
-        return _Rates(outcome, float(plain.mean()), float(plain.var()), times, whole)
+        return _Rates(outcome, float(plain.mean()), float(plain.var()), times, integer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,29 +359,31 @@ class _Rates:
     mean: float
     variance: float
     times: Array
-    whole: bool
+    integer: bool
 
     @property
     def dispersion(self) -> float:
         """The variance of the rate of a record over its square: what `times` and, of whole numbers,
         a Poisson law leave unexplained.
         """
-        own = self.variance - self.mean * self.whole
+        own = self.variance - self.mean * self.integer
         explained = float((self.times**2).mean())
-        return max((own / self.mean**2 + 1) / explained - 1, _LEAST_DISPERSION)
+        return max((own / self.mean**2 + 1) / explained - 1, _MIN_DISPERSION)
 
     def counts(self, quantiles: Array, rng: np.random.Generator) -> Array:
-        """One per record, with the rates at these quantiles of their law."""
+        """Return one count per record, with the rates at these quantiles of their law."""
         shape = 1 / self.dispersion
         rates = self.mean * self.times * gammaincinv(shape, quantiles) / shape
         values = rates
-        if self.whole:
+        if self.integer:
             values = rng.poisson(np.minimum(rates, self.outcome.high)).astype(float)
         return np.asarray(np.clip(values, self.outcome.low, self.outcome.high))
 
 
 def _readers(drawn: Mapping[str, Array]) -> tuple[ReadNumbers, ReadCodes]:
-    """Numbers that were drawn, and places among levels: of a number that of the nearest level."""
+    """Return readers of drawn numbers and of codes of levels: the code of a number is that of the
+    nearest level.
+    """
 
     def numbers(column: Number) -> Array:
         return drawn[column.name]
@@ -393,7 +399,7 @@ def _readers(drawn: Mapping[str, Array]) -> tuple[ReadNumbers, ReadCodes]:
 
 
 def _default_effects(centred: Array, deviation: float) -> Array:
-    """What moves log-odds, or log rates, with this ``deviation``.
+    """Return changes of log-odds, or log rates, with this standard ``deviation``.
 
     All columns move them by as much, up and down in turn, so that levels of one factor differ.  The
     step of a column is as long as the distance at which most of its variance is: for a rare level
@@ -408,12 +414,12 @@ def _default_effects(centred: Array, deviation: float) -> Array:
 
 
 def _rows_per_unit(design: Design) -> int:
-    """One where units count alike, else as many as may count."""
+    """Return 1 if units have equal weights, else the most rows that may count."""
     return max(1, round(design.unit.rows)) if design.unit.many else 1
 
 
 def values_at(column: Number | Category, law: Typical, quantiles: Array) -> Array:
-    """Values of a number, or codes of levels, at quantiles between 0 and 1."""
+    """Return values of a number, or codes of levels, at quantiles between 0 and 1."""
     if isinstance(law, Spread):
         assert isinstance(column, Number)
         return _atoms(column.low, column.high, law)[(quantiles * _ATOMS).astype(np.intp)]
@@ -426,7 +432,7 @@ def values_at(column: Number | Category, law: Typical, quantiles: Array) -> Arra
 
 @lru_cache(maxsize=256)
 def _atoms(low: float, high: float, law: Spread) -> Array:
-    """Even quantiles of the beta law on the bounds with this mean and deviation."""
+    """Return even quantiles of the beta law on the bounds with this mean and standard deviation."""
     mean = (law.mean - low) / (high - low)
     quantiles = (np.arange(_ATOMS) + 0.5) / _ATOMS
     total = mean * (1 - mean) / (law.sd / (high - low)) ** 2 - 1
@@ -437,7 +443,7 @@ def _atoms(low: float, high: float, law: Spread) -> Array:
 
 
 def _chances(share: float, moved: Array) -> Array:
-    """Probabilities of the second level that are ``share`` on average."""
+    """Return probabilities of the second level that are ``share`` on average."""
     if not moved.any() or not 0 < share < 1:
         return np.full(len(moved), share)
     reach = float(np.abs(moved).max()) + 1
@@ -447,7 +453,9 @@ def _chances(share: float, moved: Array) -> Array:
 
 
 def _numbers(outcome: Expression, drawn: Mapping[str, Array], moved: Array) -> Array:
-    """The outcome with the deviation it has: effects take from it what they explain."""
+    """Return the outcome with the standard deviation it has: effects take from it the part that
+    they explain.
+    """
     plain = outcome.values(*_readers(drawn))
     left = 1 - moved.var() / max(plain.var(), np.finfo(float).tiny)
     if left <= 0:

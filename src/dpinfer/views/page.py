@@ -34,7 +34,7 @@ class Section:
 
 
 def rendered(template: str, parts: Mapping[str, Any]) -> str:
-    """A template of this room, filled in; all words are escaped."""
+    """Fill in a template of this package; all words are escaped."""
     environment = Environment(
         loader=PackageLoader("dpinfer", "views"),
         autoescape=True,
@@ -51,7 +51,7 @@ def style() -> str:
 
 
 def markdown_sections(sections: Iterable[Section]) -> list[str]:
-    """The lines of sections in Markdown."""
+    """Write sections as lines of Markdown."""
     lines = []
     for section in sections:
         lines += ["", f"## {section.title}"]
@@ -80,7 +80,7 @@ def written(folder: str | os.PathLike[str], contents: Mapping[str, bytes]) -> li
 
 
 def no_formula(name: str) -> str:
-    """A word that no spreadsheet takes for a formula."""
+    """Return a word that no spreadsheet takes for a formula."""
     shown = escape_controls(name, keep="\n\t")  # a carriage return would begin a new row
     if shown.startswith(("=", "+", "-", "@", "\t", "\n")):
         return f"'{shown}"

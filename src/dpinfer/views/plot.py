@@ -24,30 +24,44 @@ from dpinfer.result.comparison import Comparison
 from dpinfer.result.result import FitResult
 from dpinfer.simulate import Forecast, Study
 from dpinfer.simulate.forecast import label as named
-from dpinfer.views import forests
 from dpinfer.views.forest import (
     BLUE,
-    FRAME,
     GREY,
     INK,
-    LINE,
+    MODEL_STYLES,
+    NAME_LENGTH,
     ORANGE,
-    WIDTH,
+    PALE,
+    SCALES,
     Bar,
-    bars,
-    forest_text,
+    ForestRow,
+    ModelStyle,
     limits,
-    not_drawn,
+    missing_label,
+    model_notes,
+    model_rows,
     panels,
-    rows,
-    short,
+    result_notes,
+    result_rows,
+    shortened,
+    wrapped,
 )
+from dpinfer.views.forest_text import forest_text
 
 __all__ = ["compare", "coverage", "forecast", "forest", "forest_text"]
 
-_MARKS = (("o", BLUE), ("s", ORANGE), ("D", "#009E73"), ("^", "#CC79A7"), ("v", "#56B4E9"))
-_STATUS = 105  # letters of a status
-_LETTERS = 165  # of a line of the note under a figure
+_WIDTH = 10.0  # inches of a figure
+_ROW_HEIGHT = 0.27  # inches of a row
+_FRAME_HEIGHT = 2.4  # inches of everything around the rows
+_BUDGET_STYLES = (
+    ("o", BLUE),
+    ("s", ORANGE),
+    ("D", "#009E73"),
+    ("^", "#CC79A7"),
+    ("v", "#56B4E9"),
+)
+_STATUS_LENGTH = 105  # letters of a status
+_NOTE_WIDTH = 165  # letters of a line of the note under a figure
 _TITLE = {"size": 13, "weight": "bold"}
 _AXIS = {
     False: "coefficient, original units",
@@ -55,7 +69,7 @@ _AXIS = {
 }
 _POINT = "estimate"
 _INNER = "part of it from sampling error alone"
-_WHOLE = "whole interval: sampling error and privacy noise"
+_INTERVAL = "whole interval: sampling error and privacy noise"
 Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
 
 
@@ -66,6 +80,84 @@ class _Picture(Figure):
         buffer = io.BytesIO()
         self.savefig(buffer, format="png", dpi=100)
         return buffer.getvalue()
+
+
+def _figure(height: float) -> _Picture:
+    return _Picture(figsize=(_WIDTH, height), dpi=150, layout="constrained")
+
+
+def _stacked(groups: Sequence[Sequence[ForestRow]], row_height: float) -> tuple[_Picture, Any]:
+    """Return a figure with one panel per group of rows, and its panels from top to bottom."""
+    counts = [len(group) for group in groups]
+    height = _FRAME_HEIGHT + row_height * max(4, sum(counts)) + 0.45 * (len(groups) - 1)
+    figure = _figure(height)
+    return figure, figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
+
+
+def _name_rows(panel: Axes, names: Sequence[str]) -> None:
+    """Write the names of the rows, the first at the top, and shade every second row."""
+    positions = np.arange(len(names))
+    labels = ["\n".join(wrapped(name, NAME_LENGTH, 2)) for name in names]
+    panel.set_ylim(len(names) - 0.5, -0.5)
+    panel.set_yticks(positions, labels, parse_math=False)
+    panel.tick_params(axis="y", length=0, labelsize=9, labelcolor=INK)
+    for label in panel.get_yticklabels():
+        if "\n" in label.get_text():
+            label.set(fontsize=8, linespacing=0.95)
+    panel.tick_params(axis="x", labelsize=9, color=GREY, labelcolor=INK)
+    for position in positions[1::2]:
+        panel.axhspan(position - 0.5, position + 0.5, color=PALE, zorder=0)
+    panel.grid(axis="x", color="#DDDDDD", linewidth=0.6)
+    panel.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        panel.spines[side].set_visible(False)
+    panel.spines["bottom"].set_color(GREY)
+
+
+def _scale(panel: Axes, ends: tuple[float, float]) -> None:
+    panel.set_xlim(*ends)
+    panel.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+
+
+def _note(figure: Figure, words: str) -> None:
+    """Write a note under a figure."""
+    figure.supxlabel(
+        words, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False
+    )
+
+
+def _title(level: float) -> dict[str, Any]:
+    words = f"Estimates and {100 * level:.4g}% confidence intervals"
+    return {"title": words, "title_fontproperties": _TITLE}
+
+
+def _numbers(bars: Sequence[Bar]) -> tuple[Array, Array]:
+    """Return the estimates, and how far the intervals go to either side."""
+    estimate = np.array([bar.estimate for bar in bars])
+    low = np.array([bar.low for bar in bars])
+    high = np.array([bar.high for bar in bars])
+    return estimate, _arms(estimate, low, high)
+
+
+def _arms(middle: Array, low: Array, high: Array) -> Array:
+    """Return the distances to both ends, as matplotlib draws errors; a negative one is rounding."""
+    return np.maximum([middle - low, high - middle], 0)
+
+
+def _words_in_row(panel: Axes, position: float, words: str, left: int, size: float) -> Any:
+    """Write words in the place of a bar, ``left`` points from the axis."""
+    return panel.annotate(
+        words,
+        (0, position),
+        (left, 0),
+        xycoords=panel.get_yaxis_transform(),
+        textcoords="offset points",
+        va="center",
+        fontsize=size,
+        color=GREY,
+        style="italic",
+        parse_math=False,
+    )
 
 
 def forest(result: FitResult, level: float = 0.95, reference: Reference | None = None) -> Figure:
@@ -104,37 +196,27 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     >>> result = model.fit(data.table).result_  # the noise is off, for examples only
     >>> dp.plot.forest(result).savefig("forest.png")
     """
-    drawn = bars(result, level)
-    beside = None
-    line = LINE
+    rows = result_rows(result, level)
+    compared = None
+    row_height = _ROW_HEIGHT
     if reference is not None:
-        beside = _Beside.of(reference, result, level)
-        line = 1.3 * LINE
-    groups = panels(drawn)
-    counts = [len(group) for group in groups]
-    figure = _figure(FRAME + line * max(4, sum(counts)) + 0.45 * (len(groups) - 1))
-    column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
-    for axes, group in zip(column, groups, strict=True):
-        _panel(axes, [drawn[j] for j in group], beside.rows(group) if beside else None)
+        compared = _ReferenceIntervals.of(reference, result, level)
+        row_height = 1.3 * _ROW_HEIGHT
+    groups = panels(rows)
+    figure, column = _stacked(groups, row_height)
+    for panel, group in zip(column, groups, strict=True):
+        part = None
+        if compared is not None:
+            part = compared.part([rows.index(row) for row in group])
+        _result_panel(panel, group, part)
     _frame(figure, level, _AXIS[result.model.counts])
-    _note(figure, textwrap.fill(" ".join(_notes(result, len(groups), beside)), _LETTERS))
+    _note(figure, textwrap.fill(" ".join(_notes(result, len(groups), compared)), _NOTE_WIDTH))
     return figure
 
 
-def _figure(height: float) -> _Picture:
-    return _Picture(figsize=(WIDTH, height), dpi=150, layout="constrained")
-
-
-def _note(figure: Figure, words: str) -> None:
-    """What stands under a figure."""
-    figure.supxlabel(
-        words, x=0.01, ha="left", fontsize=8, color=GREY, linespacing=1.4, parse_math=False
-    )
-
-
 @dataclass(frozen=True)
-class _Beside:
-    """A second line for each row, and what is to be said of its privacy."""
+class _ReferenceIntervals:
+    """A second interval for each row, and the note on its privacy."""
 
     estimate: Array
     intervals: Array
@@ -142,7 +224,7 @@ class _Beside:
     note: str
 
     @classmethod
-    def of(cls, reference: Reference, result: FitResult, level: float) -> "_Beside":
+    def of(cls, reference: Reference, result: FitResult, level: float) -> "_ReferenceIntervals":
         if isinstance(reference, FitResult):
             if reference.names != result.names:
                 raise InputError(
@@ -164,63 +246,58 @@ class _Beside:
             estimate, intervals, "reference", "The privacy statement does not cover the reference."
         )
 
-    def rows(self, group: list[int]) -> "_Beside":
+    def part(self, group: list[int]) -> "_ReferenceIntervals":
         return replace(self, estimate=self.estimate[group], intervals=self.intervals[group])
 
 
-def _panel(axes: Axes, drawn: list[Bar], beside: _Beside | None) -> None:
-    rows(axes, [bar.name for bar in drawn])
-    shown = [bar for bar in drawn if bar.shown]
-    estimate = np.array([bar.estimate for bar in shown])
-    low = np.array([bar.low for bar in shown])
-    high = np.array([bar.high for bar in shown])
-    at = np.flatnonzero([bar.shown for bar in drawn]) - (0.14 if beside else 0)
-    axes.axvline(0, color=INK, linewidth=1)
-    axes.errorbar(
+def _result_panel(panel: Axes, rows: list[ForestRow], compared: _ReferenceIntervals | None) -> None:
+    bars = [bar for row in rows for bar in row.bars if bar is not None]
+    _name_rows(panel, [row.name for row in rows])
+    reported = [bar for bar in bars if bar.reported]
+    estimate, arms = _numbers(reported)
+    positions = np.flatnonzero([bar.reported for bar in bars]) - (0.14 if compared else 0)
+    panel.axvline(0, color=INK, linewidth=1)
+    panel.errorbar(
         estimate,
-        at,
-        xerr=_arms(estimate, low, high),
+        positions,
+        xerr=arms,
         fmt="none",
         ecolor=ORANGE,
         elinewidth=1.5,
         capsize=3,
-        label=_WHOLE,
+        label=_INTERVAL,
     )
-    axes.hlines(
-        at,
-        [bar.inner_low for bar in shown],
-        [bar.inner_high for bar in shown],
+    panel.hlines(
+        positions,
+        [bar.inner_low for bar in reported],
+        [bar.inner_high for bar in reported],
         color=BLUE,
         linewidth=6,
         label=_INNER,
     )
-    axes.plot(estimate, at, "o", color="white", markeredgecolor=INK, markersize=4, label=_POINT)
-    ends = [*low, *high]
-    if beside:
-        _draw_beside(axes, beside)
-        ends += [*beside.intervals.ravel()]
-    for place, bar in enumerate(drawn):
-        if bar.shown:
-            _beyond(axes, place, bar.share, bar.words)
+    panel.plot(
+        estimate, positions, "o", color="white", markeredgecolor=INK, markersize=4, label=_POINT
+    )
+    ends: list[float] = []
+    if compared:
+        _draw_reference(panel, compared)
+        ends = compared.intervals.ravel().tolist()
+    for position, bar in enumerate(bars):
+        if bar.reported:
+            _columns_right(panel, position, bar.noise_share, bar.label)
         else:
-            _instead(axes, place, bar.status)
-    axes.set_xlim(*limits(ends))
-    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+            _draw_status(panel, position, bar.status)
+    _scale(panel, limits(rows, ends))
 
 
-def _arms(middle: Array, low: Array, high: Array) -> Array:
-    """From the middle to both ends, as matplotlib draws errors; a negative length is rounding."""
-    return np.maximum([middle - low, high - middle], 0)
-
-
-def _beyond(axes: Axes, place: float, share: str, words: str) -> None:
-    """Two columns right of the axes."""
-    for word, offset, side in ((share, 44, "right"), (words, 58, "left")):
-        axes.annotate(
-            word,
-            (1, place),
+def _columns_right(panel: Axes, position: float, share: str, label: str) -> None:
+    """Write two columns right of a panel."""
+    for words, offset, side in ((share, 44, "right"), (label, 58, "left")):
+        panel.annotate(
+            words,
+            (1, position),
             (offset, 0),
-            xycoords=axes.get_yaxis_transform(),
+            xycoords=panel.get_yaxis_transform(),
             textcoords="offset points",
             ha=side,
             va="center",
@@ -231,51 +308,40 @@ def _beyond(axes: Axes, place: float, share: str, words: str) -> None:
         )
 
 
-def _instead(axes: Axes, place: float, status: str) -> None:
-    """A status where the bar would be: it takes no room from the others, however long it is."""
-    note = axes.annotate(
-        short(status, _STATUS),
-        (0, place),
-        (6, 0),
-        xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points",
-        va="center",
-        fontsize=8.5,
-        color=GREY,
-        style="italic",
-        parse_math=False,
-        annotation_clip=False,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1},
-    )
-    note.set_in_layout(False)
+def _draw_status(panel: Axes, position: float, status: str) -> None:
+    """Write a status in the place of a bar; however long it is, the layout leaves it out."""
+    words = _words_in_row(panel, position, shortened(status, _STATUS_LENGTH), 6, 8.5)
+    words.set_annotation_clip(False)
+    words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
+    words.set_in_layout(False)
 
 
-def _draw_beside(axes: Axes, beside: _Beside) -> None:
-    shown = np.isfinite(beside.intervals).all(axis=1)
-    estimate = beside.estimate[shown]
-    low, high = beside.intervals[shown].T
-    axes.errorbar(
+def _draw_reference(panel: Axes, compared: _ReferenceIntervals) -> None:
+    finite = np.isfinite(compared.intervals).all(axis=1)
+    estimate = compared.estimate[finite]
+    low, high = compared.intervals[finite].T
+    panel.errorbar(
         estimate,
-        np.flatnonzero(shown) + 0.24,
+        np.flatnonzero(finite) + 0.24,
         xerr=_arms(estimate, low, high),
         fmt="s",
         color=GREY,
         markerfacecolor="white",
         markersize=3.5,
         elinewidth=1.2,
-        label=beside.label,
+        label=compared.label,
     )
 
 
 def _frame(figure: Figure, level: float, numbers: str) -> None:
-    """Heads of the columns, what the numbers are, and the legend."""
+    """Write the heads of the columns, the title of the axis, and the legend."""
     first = figure.axes[0]
-    _beyond(first, -0.85, "noise", f"estimate ({100 * level:.4g}% interval)")
+    _columns_right(first, -0.85, "noise", f"estimate ({100 * level:.4g}% interval)")
     figure.axes[-1].set_xlabel(numbers, fontsize=9, color=INK)
     key = {
         str(label): handle for handle, label in zip(*first.get_legend_handles_labels(), strict=True)
     }
-    labels = [_POINT, _WHOLE, _INNER, *(key.keys() - {_POINT, _WHOLE, _INNER})]
+    labels = [_POINT, _INTERVAL, _INNER, *(key.keys() - {_POINT, _INTERVAL, _INNER})]
     figure.legend(
         [key[label] for label in labels],
         labels,
@@ -284,26 +350,25 @@ def _frame(figure: Figure, level: float, numbers: str) -> None:
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,
-        title=f"Estimates and {100 * level:.4g}% confidence intervals",
-        title_fontproperties=_TITLE,
+        **_title(level),
     )
 
 
-def _notes(result: FitResult, count: int, beside: _Beside | None) -> list[str]:
-    """What a reader of the figure alone must know."""
+def _notes(result: FitResult, count: int, compared: _ReferenceIntervals | None) -> list[str]:
+    """Return what a reader of the figure alone must know."""
     privacy = result.privacy
     notes = []
     if count > 1:
-        notes.append("Each panel has a scale of its own: compare lengths within a panel only.")
+        notes.append(SCALES)
     if isinstance(privacy.budget, NoPrivacy):
         notes.append("The noise was off.")
     else:
         notes.append(
             f"Noise: its share of the variance. Privacy: {privacy.budget}; protects {privacy.unit}."
         )
-    notes += not_drawn(result)
-    if beside:
-        notes.append(beside.note)
+    notes += result_notes(result)
+    if compared:
+        notes.append(compared.note)
     if not privacy.private:
         notes.append("NOT PRIVATE: do not publish.")
     return notes
@@ -338,90 +403,69 @@ def compare(comparison: Comparison) -> Figure:
     >>> one = model.fit(data.table).result_  # the noise is off, for examples only
     >>> dp.plot.compare(dp.compare([one, one])).savefig("models.png")
     """
-    terms = forests.rows(comparison)
-    groups = panels(terms)
-    counts = [len(group) for group in groups]
-    line = LINE * max(1.0, 0.55 * len(comparison.names))
-    figure = _figure(FRAME + line * max(4, sum(counts)) + 0.45 * (len(groups) - 1))
-    column = figure.subplots(len(groups), 1, squeeze=False, height_ratios=counts)[:, 0]
-    for axes, group in zip(column, groups, strict=True):
-        _models_panel(axes, [terms[j] for j in group], comparison.names)
+    groups = panels(model_rows(comparison))
+    row_height = _ROW_HEIGHT * max(1.0, 0.55 * len(comparison.names))
+    figure, column = _stacked(groups, row_height)
+    for panel, group in zip(column, groups, strict=True):
+        _models_panel(panel, group, comparison.names)
     column[-1].set_xlabel("coefficient, original units", fontsize=9, color=INK)
     handles = [
-        _errorbar(column[0], mark, np.empty(0), np.empty(0), np.empty((2, 0)))
-        for mark in forests.MARKS[: len(comparison.names)]
+        _errorbar(column[0], style, np.empty(0), np.empty(0), np.empty((2, 0)))
+        for style in MODEL_STYLES[: len(comparison.names)]
     ]
     legend = figure.legend(
         handles,
-        [short(name) for name in comparison.names],
+        [shortened(name) for name in comparison.names],
         loc="outside upper center",
         ncols=min(4, len(handles)),
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,
-        title=f"Estimates and {100 * comparison.level:.4g}% confidence intervals",
-        title_fontproperties=_TITLE,
+        **_title(comparison.level),
     )
     for words in legend.get_texts():
         words.set_parse_math(False)
-    _note(figure, textwrap.fill(" ".join(_models_notes(comparison, len(groups))), _LETTERS))
+    _note(figure, textwrap.fill(" ".join(_models_notes(comparison, len(groups))), _NOTE_WIDTH))
     return figure
 
 
-def _models_panel(axes: Axes, terms: list[forests.Term], names: Sequence[str]) -> None:
-    rows(axes, [term.name for term in terms])
-    axes.axvline(0, color=INK, linewidth=1)
+def _models_panel(panel: Axes, rows: list[ForestRow], names: Sequence[str]) -> None:
+    _name_rows(panel, [row.name for row in rows])
+    panel.axvline(0, color=INK, linewidth=1)
     for k, name in enumerate(names):
         offset = 0.8 * ((k + 0.5) / len(names) - 0.5)
-        places = []
-        shown = []
-        for place, term in enumerate(terms):
-            bar = term.bars[k]
-            if bar is not None and bar.shown:
-                places.append(place + offset)
-                shown.append(bar)
-            elif forests.word(bar, name):
-                _model_word(axes, place + offset, forests.word(bar, name))
-        estimate = np.array([bar.estimate for bar in shown])
-        low = np.array([bar.low for bar in shown])
-        high = np.array([bar.high for bar in shown])
-        _errorbar(axes, forests.MARKS[k], estimate, np.array(places), _arms(estimate, low, high))
-    axes.set_xlim(*forests.limits(terms))
-    axes.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+        positions = []
+        reported = []
+        for position, row in enumerate(rows):
+            bar = row.bars[k]
+            if bar is not None and bar.reported:
+                positions.append(position + offset)
+                reported.append(bar)
+            elif missing_label(bar, name):
+                _words_in_row(panel, position + offset, missing_label(bar, name), 4, 7)
+        estimate, arms = _numbers(reported)
+        _errorbar(panel, MODEL_STYLES[k], estimate, np.array(positions), arms)
+    _scale(panel, limits(rows))
 
 
-def _errorbar(axes: Axes, mark: forests.Mark, estimate: Array, at: Array, arms: Array) -> Any:
-    """The bars of one model."""
-    return axes.errorbar(
+def _errorbar(
+    panel: Axes, style: ModelStyle, estimate: Array, positions: Array, arms: Array
+) -> Any:
+    """Draw the bars of one model."""
+    return panel.errorbar(
         estimate,
-        at,
+        positions,
         xerr=arms,
-        fmt=mark.shape,
-        color=mark.colour,
-        markerfacecolor=mark.fill,
+        fmt=style.shape,
+        color=style.colour,
+        markerfacecolor=style.fill,
         markersize=5,
         elinewidth=1.5,
     )
 
 
-def _model_word(axes: Axes, place: float, words: str) -> None:
-    """Words where the bar of a model would be."""
-    axes.annotate(
-        words,
-        (0, place),
-        (4, 0),
-        xycoords=axes.get_yaxis_transform(),
-        textcoords="offset points",
-        va="center",
-        fontsize=7,
-        color=GREY,
-        style="italic",
-        parse_math=False,
-    )
-
-
 def _models_notes(comparison: Comparison, count: int) -> list[str]:
-    """What a reader of the picture alone must know."""
+    """Return what a reader of the figure alone must know."""
     promises: dict[str, list[str]] = {}
     for name, result in zip(comparison.names, comparison.results, strict=True):
         promise = "NOT PRIVATE, do not publish"
@@ -429,7 +473,7 @@ def _models_notes(comparison: Comparison, count: int) -> list[str]:
             promise = f"{result.privacy.budget}; protects {result.privacy.unit}"
         promises.setdefault(promise, []).append(name)
     privacy = [f"{', '.join(names)}: {promise}." for promise, names in promises.items()]
-    return [*forests.notes(comparison, count), "Privacy.", *privacy]
+    return [*model_notes(comparison, count), "Privacy.", *privacy]
 
 
 def coverage(study: Study) -> Figure:
@@ -458,10 +502,10 @@ def coverage(study: Study) -> Figure:
     >>> study = dp.simulate.coverage(model, data.table, replicates=4)
     >>> dp.plot.coverage(study).savefig("coverage.png")
     """
-    figure = _figure(FRAME + LINE * max(4, len(study.names)))
+    figure = _figure(_FRAME_HEIGHT + _ROW_HEIGHT * max(4, len(study.names)))
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(1.0, 1.1))
     for panel, title in ((left, "Coverage"), (right, "Length")):
-        rows(panel, study.names)
+        _name_rows(panel, study.names)
         panel.set_title(title, fontsize=10.5, color=INK, loc="left")
     _coverage_panel(left, study)
     _length_panel(right, study)
@@ -480,16 +524,16 @@ def coverage(study: Study) -> Figure:
         "standard error."
     )
     warning = "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data."
-    _note(figure, f"{textwrap.fill(facts, _LETTERS)}\n{warning}")
+    _note(figure, f"{textwrap.fill(facts, _NOTE_WIDTH)}\n{warning}")
     return figure
 
 
-def forecast(found: Forecast) -> Figure:
+def forecast(foreseen: Forecast) -> Figure:
     """Draw a forecast: how many times as long intervals are as those without privacy.
 
     Parameters
     ----------
-    found : Forecast
+    foreseen : Forecast
         The forecast, from `dp.simulate.forecast`.
 
     Returns
@@ -511,17 +555,17 @@ def forecast(found: Forecast) -> Figure:
     ... )
     >>> dp.plot.forecast(found).savefig("forecast.png")
     """
-    figure = _figure(FRAME + LINE * max(4, len(found.names)))
+    figure = _figure(_FRAME_HEIGHT + _ROW_HEIGHT * max(4, len(foreseen.names)))
     panel = figure.subplots()
-    rows(panel, found.names)
+    _name_rows(panel, foreseen.names)
     panel.axvline(1, color=INK, linewidth=1)
-    _marks(panel, found)
-    for place, (half, share) in enumerate(
-        zip(found.half_width[-1], found.reported[-1], strict=True)
+    _draw_widths(panel, foreseen)
+    for position, (half, share) in enumerate(
+        zip(foreseen.half_width[-1], foreseen.reported[-1], strict=True)
     ):
         width = f"±{half:.3g}" if np.isfinite(half) else "not reported"
-        _beyond(panel, place, f"{100 * share:.0f}%", width)
-    _beyond(panel, -0.85, "reported", named(found.budgets[-1]))
+        _columns_right(panel, position, f"{100 * share:.0f}%", width)
+    _columns_right(panel, -0.85, "reported", named(foreseen.budgets[-1]))
     _log_axis(panel, (1.0, 2.0, 5.0))
     panel.set_xlabel("half-width, times that without privacy (log scale)", fontsize=9, color=INK)
     figure.legend(
@@ -530,23 +574,23 @@ def forecast(found: Forecast) -> Figure:
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,
-        title=f"Forecast of {100 * found.level:.4g} % confidence intervals",
+        title=f"Forecast of {100 * foreseen.level:.4g} % confidence intervals",
         title_fontproperties=_TITLE,
     )
     hollow = "Hollow marks: fewer than half of the simulated fits report the coefficient."
-    statements = (hollow, *found.statements()[1:])
-    _note(figure, "\n".join(textwrap.fill(words, _LETTERS) for words in statements))
+    statements = (hollow, *foreseen.statements()[1:])
+    _note(figure, "\n".join(textwrap.fill(words, _NOTE_WIDTH) for words in statements))
     return figure
 
 
-def _marks(panel: Axes, found: Forecast) -> None:
-    """One mark per budget and coefficient."""
-    places = np.arange(len(found.names))
+def _draw_widths(panel: Axes, foreseen: Forecast) -> None:
+    """Draw one mark per budget and coefficient."""
+    positions = np.arange(len(foreseen.names))
     with np.errstate(invalid="ignore"):
-        times = found.half_width / found.nonprivate
-    for b, budget in enumerate(found.budgets):
-        shape, colour = _MARKS[b % len(_MARKS)]
-        often = found.reported[b] >= 0.5
+        times = foreseen.half_width / foreseen.nonprivate
+    for b, budget in enumerate(foreseen.budgets):
+        shape, colour = _BUDGET_STYLES[b % len(_BUDGET_STYLES)]
+        often = foreseen.reported[b] >= 0.5
         finite = np.isfinite(times[b])
         for chosen, fill, label in (
             (finite & often, colour, named(budget)),
@@ -554,7 +598,7 @@ def _marks(panel: Axes, found: Forecast) -> None:
         ):
             panel.plot(
                 times[b][chosen],
-                places[chosen],
+                positions[chosen],
                 shape,
                 color=fill,
                 markersize=6,
@@ -565,7 +609,7 @@ def _marks(panel: Axes, found: Forecast) -> None:
 
 def _coverage_panel(panel: Axes, study: Study) -> None:
     low, high = _whiskers(study.coverage, study.replicates)
-    places = np.arange(len(study.names))
+    positions = np.arange(len(study.names))
     below = high < study.level
     panel.axvline(
         study.level,
@@ -581,7 +625,7 @@ def _coverage_panel(panel: Axes, study: Study) -> None:
         if chosen.any():
             panel.errorbar(
                 study.coverage[chosen],
-                places[chosen],
+                positions[chosen],
                 xerr=_arms(study.coverage[chosen], low[chosen], high[chosen]),
                 fmt=shape,
                 color=colour,
@@ -598,11 +642,11 @@ def _coverage_panel(panel: Axes, study: Study) -> None:
 
 
 def _length_panel(panel: Axes, study: Study) -> None:
-    places = np.arange(len(study.names))
+    positions = np.arange(len(study.names))
     private = study.length
     plain = study.nonprivate_length
     panel.hlines(
-        places,
+        positions,
         np.minimum(private, plain),
         np.maximum(private, plain),
         color="#9A9A9A",
@@ -611,18 +655,18 @@ def _length_panel(panel: Axes, study: Study) -> None:
     if np.isfinite(plain).any():
         panel.plot(
             plain,
-            places,
+            positions,
             "o",
             color="white",
             markeredgecolor=INK,
             markersize=5.5,
             label="length without noise",
         )
-    panel.plot(private, places, "s", color=BLUE, markersize=5, label="length, private")
-    for place in places[~np.isfinite(private)]:
+    panel.plot(private, positions, "s", color=BLUE, markersize=5, label="length, private")
+    for position in positions[~np.isfinite(private)]:
         panel.text(
             0.5,
-            place,
+            position,
             "not finite in some replicates",
             transform=panel.get_yaxis_transform(),
             fontsize=8,
@@ -650,7 +694,9 @@ def _log_axis(panel: Axes, ticks: tuple[float, ...] = (1.0, 3.0)) -> None:
 
 
 def _whiskers(share: Array, replicates: int) -> tuple[Array, Array]:
-    """Wilson's interval at two standard errors: the p with |share - p| <= 2 sqrt(p (1 - p)/n)."""
+    """Return Wilson's interval (1927) at two standard errors: the p with |share - p| <= 2 sqrt(p (1
+    - p)/n).
+    """
     z2 = 4 / replicates
     centre = (share + z2 / 2) / (1 + z2)
     half = np.sqrt(z2 * share * (1 - share) + z2**2 / 4) / (1 + z2)

@@ -1,4 +1,4 @@
-"""What a promise means for one unit, and what was spent on it: a section of every document."""
+"""The meaning of a promise for one unit, and what was spent on it: a section of every document."""
 
 import math
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _ALARM = 0.05  # rate of false alarms of somebody who guesses about one record
 
 
 def detection(budget: Budget, alarm: float = _ALARM) -> float:
-    """The highest power of a test of one record against another at a rate ``alarm`` of false
+    """Return the highest power of a test of one record against another at a rate ``alarm`` of false
     alarms.
 
     A release that is (ε, δ)-private leaves a power of at most e^ε alarm + δ and of at most 1 - e^-ε
@@ -35,7 +35,7 @@ def _power(epsilon: float, delta: float, alarm: float) -> float:
 
 
 def privacy_section(privacy: Privacy, steps: Mapping[str, str]) -> Section:
-    """What was promised and spent; ``steps`` has releases in words."""
+    """Return the section on what was promised and spent; ``steps`` has descriptions of releases."""
     spent = tuple(
         f"{_step(event.step, steps)}: {event.share.amount} ({event.mechanism})"
         for event in privacy.events
@@ -48,7 +48,7 @@ def privacy_section(privacy: Privacy, steps: Mapping[str, str]) -> Section:
         f"neighbours when they differ as follows: {privacy.neighbours.sentence}. {privacy.scope}"
     )
     booked = "The spend was not booked in a ledger."
-    if privacy.booked:
+    if privacy.in_ledger:
         booked = "The spend was booked in a ledger before anything was computed from the data."
     if privacy.release:
         booked += f" Its release id is {privacy.release}."
@@ -58,7 +58,7 @@ def privacy_section(privacy: Privacy, steps: Mapping[str, str]) -> Section:
 
 
 def _meaning(privacy: Privacy) -> str:
-    """What the promise means for one unit, as the power of a test against it."""
+    """Say what the promise means for one unit, by the power of a test against it."""
     others = "all the other records"
     if privacy.neighbours.units:
         others = "all rows of all the others"
@@ -79,6 +79,6 @@ def _meaning(privacy: Privacy) -> str:
 
 
 def _step(name: str, steps: Mapping[str, str]) -> str:
-    """A release in words; one of several of a stage keeps its place among them."""
+    """Describe a release; one of several of a stage is numbered."""
     stage, comma, place = name.partition(", ")
     return f"{steps.get(stage, stage)}{comma}{place}"

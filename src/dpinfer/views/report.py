@@ -28,7 +28,8 @@ from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS
 from dpinfer.schema.design import COUNT
 from dpinfer.views import page, table_page
-from dpinfer.views.forest import NARROW, NUMBERS, WIDE, drawing, not_drawn
+from dpinfer.views.forest import AXIS_TITLES, result_notes
+from dpinfer.views.forest_page import RESULT_NARROW, RESULT_WIDE, result_picture
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import forest
 from dpinfer.views.promise import privacy_section
@@ -65,7 +66,7 @@ _UNITS = {
 
 
 def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
-    """All statements of a report, in the order in which they are read."""
+    """Yield all statements of a report, in the order in which they are read."""
     if result.question is not None:
         yield _regressed(result, result.question)
     if result.model.counts:
@@ -95,9 +96,9 @@ def _regressed(result: FitResult, asked: Question) -> Section:
 
 
 def _rate_ratios(result: FitResult, level: float) -> Section:
-    """exp of every line but the intercept's."""
+    """Return exp of every coefficient but the intercept."""
     intercepts = [result.names[0]] if result.intercept else []
-    lines = [row for row in result.lines(level) if row["name"] not in intercepts]
+    lines = [row for row in result.table_with_alternatives(level) if row["name"] not in intercepts]
     what = (
         "By what the rate is multiplied where a column is one higher and the others are the same, or "
         "at a level instead of its reference: exp of a coefficient and of the ends of its "
@@ -243,19 +244,21 @@ def html(
         "level": f"{100 * level:.4g}%",
         "facts": _facts(result),
         "heads": coefficient_table.titles(level),
-        "numbers": NUMBERS[result.model.counts],
+        "numbers": AXIS_TITLES[result.model.counts],
         "rows": _rows(result, level),
         "careful": result.warnings(),
         "notes": _notes(result, level),
-        "not_drawn": not_drawn(result),
-        "drawings": [drawing(result, level, layout) for layout in (WIDE, NARROW)],
+        "not_drawn": result_notes(result),
+        "drawings": [
+            result_picture(result, level, layout) for layout in (RESULT_WIDE, RESULT_NARROW)
+        ],
         "sections": list(sections(result, heading, level)),
     }
     return page.rendered("page.html.j2", parts)
 
 
 def _level_of(result: FitResult | Description, level: float | None) -> float:
-    """The level of the intervals of a document; that of a description was decided with it."""
+    """Return the level of the intervals of a document; that of a description was decided with it."""
     own = result.confidence if isinstance(result, Description) else _LEVEL
     if level is None:
         return own
@@ -352,9 +355,9 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
     level = _level_of(result, level)
     if isinstance(result, Description):
         return table_page.csv(result)
-    beside = _beside(result)
+    details = _row_details(result)
     rows = [
-        row | beside[row["instead_of"] or row["name"]]
+        row | details[row["instead_of"] or row["name"]]
         for row in coefficient_table.rows(result, level)
     ]
     for row in rows:
@@ -370,7 +373,7 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
 
 
 def _ratio_of(row: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
-    """The rate ratio of a row, with its interval; an intercept has none."""
+    """Return the rate ratio of a row, with its interval; an intercept has none."""
     slope = (row["instead_of"] or row["name"]) in result.names[int(result.intercept) :]
     ratio: dict[str, Any] = {}
     for end, name in _RATIO.items():
@@ -379,8 +382,8 @@ def _ratio_of(row: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
     return ratio
 
 
-def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
-    """What stands beside each row of the table in a CSV file, by the names of the rows."""
+def _row_details(result: FitResult) -> dict[str, dict[str, Any]]:
+    """Return the further cells of each row of a CSV file, by the names of the rows."""
     public = {}
     places: list[Any] = [""] * len(result.names)
     if result.question is not None:
@@ -388,10 +391,10 @@ def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
     if result.geometry is not None:
         places = ["", *result.geometry.centre.tolist()]
     shared = _of_all_rows(result)
-    beside = {}
+    details = {}
     for name, value, place in zip(result.names, result.estimate.tolist(), places, strict=True):
         reference, facts = public.get(name, ("", ""))
-        beside[name] = {
+        details[name] = {
             "in_predictions": value,
             "centre": place,
             "reference": reference,
@@ -400,19 +403,19 @@ def _beside(result: FitResult) -> dict[str, dict[str, Any]]:
         }
     ordinary = result.ordinary_intercept()
     if ordinary is not None:
-        beside[ordinary["name"]] = {
+        details[ordinary["name"]] = {
             "in_predictions": ordinary["in_predictions"],
             "centre": "",
             "reference": "",
             "public": "",
             **shared,
         }
-    return beside
+    return details
 
 
 def _of_all_rows(result: FitResult) -> dict[str, Any]:
-    """What is the same in every row: how many records or units there are, as far as it is told, or
-    what all rows count together; outcome, formula, and unit of privacy.
+    """Return the cells that are the same in every row: the number of records or units, as far as it
+    is public, or the sum of their weights; outcome, formula, and unit of privacy.
     """
     unit = result.model.unit
     total_name = unit.word if unit.equal_weights else "total_weight"
@@ -504,8 +507,8 @@ def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
 
 
 def _notes(result: FitResult, level: float) -> list[str]:
-    """What stands under the table: what open means, what indented lines are, why some have no z,
-    and what may not be concluded.
+    """Return the notes under the table: what its statuses and indented rows mean, why some have no
+    z, and what may not be concluded.
     """
     rows = coefficient_table.rows(result, level)
     notes = []
@@ -520,7 +523,7 @@ def _notes(result: FitResult, level: float) -> list[str]:
 
 
 def _facts(result: FitResult) -> dict[str, str]:
-    """What stands at the head of a report."""
+    """Return the facts at the head of a report."""
     model = result.model
     facts = {}
     if result.question is not None:

@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dpinfer.result.comparison import Comparison
-from dpinfer.views import forests, page
+from dpinfer.views import page
+from dpinfer.views.forest import MODEL_STYLES, model_notes
+from dpinfer.views.forest_page import MODELS_NARROW, MODELS_WIDE, model_picture
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import compare
 
@@ -45,7 +47,7 @@ def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
     warning = None
     if not comparison.private:
         warning = NOT_PRIVATE
-    drawings = [forests.drawing(comparison, sheet) for sheet in (forests.WIDE, forests.NARROW)]
+    drawings = [model_picture(comparison, layout) for layout in (MODELS_WIDE, MODELS_NARROW)]
     parts = {
         "title": title or _TITLE,
         "warning": warning,
@@ -56,16 +58,16 @@ def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
         "rows": comparison.rows(),
         "careful": comparison.warnings(),
         "notes": [*comparison.reasons(), MAY_NOT],
-        "key": list(zip(comparison.names, forests.MARKS, strict=False)),
+        "key": list(zip(comparison.names, MODEL_STYLES, strict=False)),
         "drawings": drawings,
-        "under": forests.notes(comparison, len(drawings[0].panels)),
+        "under": model_notes(comparison, len(drawings[0].panels)),
         "sections": list(_sections(comparison)),
     }
     return page.rendered("comparison.html.j2", parts)
 
 
 def _facts(comparison: Comparison) -> dict[str, str]:
-    """What stands at the head of the page."""
+    """Return the facts at the head of the page."""
     privacies = [result.privacy for result in comparison.results]
     budgets = [str(privacy.budget) if privacy.private else "none" for privacy in privacies]
     return {
@@ -92,7 +94,7 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
 
 
 def _limits(comparison: Comparison) -> tuple[str, ...]:
-    """The caveats of all models, with their names where they do not hold of all."""
+    """Return the caveats of all models, with the names of the models where they do not hold of all."""
     told: dict[str, list[str]] = {}
     for name, result in zip(comparison.names, comparison.results, strict=True):
         for caveat in result.privacy.caveats(result.model.n, weighted=result.model.weighted):
@@ -149,7 +151,7 @@ def write_side_by_side(
 
 
 def _rows(comparison: Comparison) -> str:
-    """The long table as CSV with all digits, its words as in the CSV file of a report."""
+    """Write the long table as CSV with all digits, its words as in the CSV file of a report."""
     rows: list[dict[Any, Any]] = comparison.to_frame().to_dict("records")
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")

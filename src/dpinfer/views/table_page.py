@@ -30,7 +30,7 @@ _STEPS = {
     "counts and moments": "counts of levels, sums of numbers and of their squares",
     "quartiles": "histograms around the quartiles",
 }
-_WHOLE = 100.0  # of a small picture: its width
+_PICTURE_WIDTH = 100.0
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Picture:
 
 
 def html(described: Description, title: str | None) -> str:
-    """A page that stands alone: Table 1, how to read it, privacy, limits, citation."""
+    """Write a page that stands alone: Table 1, how to read it, privacy, limits, citation."""
     heading = title or _TITLE
     warning = None if described.privacy.private else NOT_PRIVATE
     facts = {
@@ -72,11 +72,11 @@ def _block(block: table_one.ColumnBlock) -> dict[str, Any]:
         pictures = [_picture(block, place, one) for place, one in enumerate(line.figures)]
         cells = list(zip(line.cells, pictures, strict=True))
         lines.append({"label": line.label, "cells": cells})
-    return {"title": block.title, "public": _beside(block.column), "lines": lines}
+    return {"title": block.title, "public": _declared_range(block.column), "lines": lines}
 
 
-def _beside(column: Column) -> str:
-    """What stands beside the name of a column: the range of a number; levels have lines."""
+def _declared_range(column: Column) -> str:
+    """Return the declared range of a number; the levels of a column have rows of their own."""
     if column.levels or not isinstance(column, Number | Outcome):
         return ""
     if isinstance(column, Number) and column.kind == "boolean":
@@ -85,7 +85,7 @@ def _beside(column: Column) -> str:
 
 
 def _picture(block: table_one.ColumnBlock, place: int, one: Figure | None) -> Picture | None:
-    """A bar beside a share, a box beside a median; none where a number of it is open."""
+    """Return a bar for a share, a box for a median; none where one of its numbers is not reported."""
     if one is None or not _drawn(one):
         return None
     if one.figure == SHARE:
@@ -110,7 +110,7 @@ def _bar(one: Figure) -> Picture:
 
 
 def _box(column: Column, figures: Mapping[str, Figure | None]) -> Picture | None:
-    """The quartiles on the declared range."""
+    """Return the quartiles on the declared range."""
     three = [figures.get(name) for name in (Q25, MEDIAN, Q75)]
     shown = [one for one in three if one is not None and _drawn(one)]
     if len(shown) < 3 or not isinstance(column, Number | Outcome):
@@ -125,12 +125,12 @@ def _box(column: Column, figures: Mapping[str, Figure | None]) -> Picture | None
 
 
 def _percent(value: float, low: float, high: float) -> float:
-    """Where a value is between two ends, of a hundred; beyond them it is at the end."""
-    return round(min(max((value - low) / (high - low), 0.0), 1.0) * _WHOLE, 2)
+    """Return the position of a value between two ends in percent; beyond them it is at the end."""
+    return round(min(max((value - low) / (high - low), 0.0), 1.0) * _PICTURE_WIDTH, 2)
 
 
 def sections(described: Description, title: str) -> Iterator[Section]:
-    """All statements of the page, in the order in which they are read."""
+    """Yield all statements of the page, in the order in which they are read."""
     declared = tuple(f"{column.name}: {public_facts(column)}" for column in described.columns)
     beforehand = "What was declared about the columns beforehand:"
     yield Section("What the figures are", (*described.meanings(), beforehand), declared)
@@ -168,7 +168,7 @@ def _citation(described: Description, title: str) -> Section:
 
 
 def _facts(described: Description) -> dict[str, str]:
-    """What stands at the head of the page."""
+    """Return the facts at the head of the page."""
     facts = {"Described": ", ".join(column.name for column in described.columns)}
     number = "number private" if described.n is None else f"{described.n:,}"
     facts[described.unit.word.capitalize()] = number
@@ -185,7 +185,7 @@ def _facts(described: Description) -> dict[str, str]:
 
 
 def markdown(described: Description, title: str | None) -> str:
-    """Table 1 and all statements as Markdown."""
+    """Write Table 1 and all statements as Markdown."""
     heading = title or _TITLE
     lines = [f"# {markdown_text(heading)}", ""]
     if not described.privacy.private:
@@ -199,7 +199,7 @@ def markdown(described: Description, title: str | None) -> str:
 
 
 def csv(described: Description) -> str:
-    """One row per figure with all digits, and what a reader needs who has the file alone."""
+    """Write one row per figure with all digits, and what a reader needs who has the file alone."""
     columns = {column.name: column for column in described.columns}
     shared = {
         "confidence": described.confidence,
@@ -229,7 +229,7 @@ def csv(described: Description) -> str:
 
 
 def contents(described: Description, title: str | None) -> dict[str, bytes]:
-    """The files of a description, by their names."""
+    """Return the files of a description, by their names."""
     return {
         persistence.DESCRIPTION: described.to_json().encode(),
         "table1.csv": csv(described).encode(),

@@ -104,7 +104,7 @@ def init(
         f"$ dpinfer desk table add {folder} visits --data visits.parquet --schema schema.toml --ledger ledger.db",
         f"$ dpinfer desk person add {folder} a.meier --table visits --rho 0.05",
     )
-    console.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+    console.emit({"desk": str(desk.folder.path), "id": desk.settings.id})
 
 
 @app.command("list")
@@ -127,12 +127,12 @@ def list_(
     ]
     console.show(screen.title(desk.settings.title or str(folder)))
     if rows:
-        console.show(screen.sheet(("Table", "Title", "Records", "Approval", "State"), rows, left=5))
+        console.show(screen.table(("Table", "Title", "Records", "Approval", "State"), rows, left=5))
     if questions:
         heads = ("Question", "Table", "Analyst", "Formula", "State")
         console.show(
             "",
-            screen.sheet(
+            screen.table(
                 heads,
                 [[t.id[:12], t.table, t.by, t.question.formula, t.state] for t in questions],
                 left=5,
@@ -140,7 +140,7 @@ def list_(
         )
     else:
         console.show(Text("No questions."))
-    console.give(
+    console.emit(
         {
             "tables": [one.name for one in desk.tables()],
             "questions": [_listed(t) for t in questions],
@@ -174,7 +174,7 @@ def run(
     waiting = desk.tickets(states=("waiting",))
     if waiting:
         console.show(f"{len(waiting)} need an approval: dpinfer desk approve {folder} QUESTION")
-    console.give({"ended": [_listed(ticket) for ticket in done]})
+    console.emit({"ended": [_listed(ticket) for ticket in done]})
 
 
 @app.command("open")
@@ -229,7 +229,7 @@ def verify(
     console.show(
         screen.facts(facts | {f"Head, {name}": head for name, head in verdict.heads.items()})
     )
-    console.give(
+    console.emit(
         {
             "ok": verdict.ok,
             "faults": list(verdict.faults),
@@ -271,8 +271,8 @@ def journal(
             [str(e.number), e.time[:19].replace("T", " "), e.who, e.action, _facts_text(e.facts)]
             for e in desk.journal()
         ]
-        console.show(screen.sheet(("#", "Time (UTC)", "Who", "Action", "Facts"), rows, left=5))
-    console.give({"events": [event.document() for event in desk.journal()]})
+        console.show(screen.table(("#", "Time (UTC)", "Who", "Action", "Facts"), rows, left=5))
+    console.emit({"events": [event.document() for event in desk.journal()]})
 
 
 # Tables
@@ -324,7 +324,7 @@ def add_table(  # noqa: PLR0913  (the public face)
             f"{table} is registered: {added.title}, {_number_of(added.records)} records, total {added.ledger().total}."
         )
     )
-    console.give({"table": table, "records": added.records, "schema": added.schema.digest()})
+    console.emit({"table": table, "records": added.records, "schema": added.schema.digest()})
 
 
 @table_app.command("show")
@@ -353,17 +353,17 @@ def show_table(
     rows = [
         [name, str(entry.get("type", "derived")), _bounds(entry)] for name, entry in columns.items()
     ]
-    console.show(screen.sheet(("Column", "Type", "Values"), rows, left=3), "")
+    console.show(screen.table(("Column", "Type", "Values"), rows, left=3), "")
     if analysts:
         rows = [
             [one.person, f"{one.amount:.4g}", f"{one.spent:.4g}", one.state] for one in analysts
         ]
         measure = accountant.counted_in(total)
         console.show(
-            screen.sheet(("Analyst", f"Allowance ({measure})", "Spent", "State"), rows, left=1)
+            screen.table(("Analyst", f"Allowance ({measure})", "Spent", "State"), rows, left=1)
         )
     spends = desk.burn_down(table)
-    console.give(
+    console.emit(
         {
             "table": table,
             "title": registered.title,
@@ -429,7 +429,7 @@ def add_person(
     console = Screen(quiet, as_json)
     if amount is None:
         console.show(Text(f"{added.name} was added. Next, give an allowance: dpinfer desk allow."))
-        console.give({"person": added.name})
+        console.emit({"person": added.name})
         return
     _shown_analyst(desk.allow(table, added.name, amount), desk, console)
 
@@ -583,7 +583,7 @@ def answer(
     console.show(screen.coefficients(result, level))
     if out is not None:
         console.show("", Text(f"Written: {', '.join(map(str, files))}"))
-    console.give(
+    console.emit(
         {
             **_listed(ticket),
             "coefficients": result.table(level),
@@ -662,7 +662,7 @@ def _shown_analyst(analyst: "Analyst", desk: "Desk", console: Screen) -> None:
     if analyst.state != "active":
         may = f"is {analyst.state} (resume with `dpinfer desk resume`) and could otherwise spend"
     console.show(Text(f"{analyst.person} {may} {amount} at {analyst.table}; {share}."))
-    console.give(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
+    console.emit(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
 
 
 def _tried(desk: "Desk", table: str, question: AnalystQuestion, by: str, console: Screen) -> None:
@@ -692,7 +692,7 @@ def _tried(desk: "Desk", table: str, question: AnalystQuestion, by: str, console
     if checked.answered:
         facts["Answered"] = f"already, as {checked.answered[0].id[:12]}: free to read"
     console.show(screen.title("Nothing was asked"), screen.facts(facts))
-    console.give(_check_document(checked) | {"forecast": forecast and forecast.table()})
+    console.emit(_check_document(checked) | {"forecast": forecast and forecast.table()})
 
 
 def _check_document(checked: "QuestionCheck") -> dict[str, Any]:
@@ -722,7 +722,7 @@ def _shown(ticket: "Ticket", console: Screen) -> None:
     if ticket.question.title:
         facts["Title"] = ticket.question.title
     console.show(screen.facts(facts))
-    console.give(_listed(ticket))
+    console.emit(_listed(ticket))
 
 
 def _listed(ticket: "Ticket") -> dict[str, Any]:

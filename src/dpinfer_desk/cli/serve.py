@@ -83,7 +83,7 @@ def init(
         f"$ dpinfer serve person add {folder} you --role steward",
         f"$ dpinfer serve run {folder}",
     )
-    console.give({"desk": str(desk.folder.path), "id": desk.settings.id})
+    console.emit({"desk": str(desk.folder.path), "id": desk.settings.id})
 
 
 @app.command()
@@ -131,7 +131,7 @@ def add_person(  # noqa: PLR0913  (the public face)
         accounts.set_password(person, password_text, desk.who)
         console = Screen(quiet, as_json)
         console.show(Text(f"{person} signs in with the password, as {role}."))
-        console.give({"person": person, "role": role})
+        console.emit({"person": person, "role": role})
         return
     _invited(accounts, desk, person, Screen(quiet, as_json))
 
@@ -161,8 +161,8 @@ def list_(folder: _Folder, *, quiet: Quiet = False, as_json: AsJson = False) -> 
         [one.person, one.role, "set" if one.has_password else "none yet", one.invited[:16]]
         for one in accounts
     ]
-    console.show(screen.sheet(("Person", "Role", "Password", "Invited until"), rows, left=4))
-    console.give({"accounts": [vars(one) for one in accounts]})
+    console.show(screen.table(("Person", "Role", "Password", "Invited until"), rows, left=4))
+    console.emit({"accounts": [vars(one) for one in accounts]})
 
 
 def _invited(accounts: "Accounts", desk: "Desk", person: str, console: Screen) -> None:
@@ -173,7 +173,7 @@ def _invited(accounts: "Accounts", desk: "Desk", person: str, console: Screen) -
         ),
         Text(secret),
     )
-    console.give({"person": person, "invitation": secret})
+    console.emit({"person": person, "invitation": secret})
 
 
 def _password() -> str:
@@ -367,7 +367,7 @@ def check(
         console.show(Text(f"{'ok     ' if one.met else 'MISSING'} {one.message}"))
     missing = [one for one in checked if not one.met]
     documents = [{"fine": one.met, "words": one.message} for one in checked]
-    console.give({"ok": not missing, "findings": documents})
+    console.emit({"ok": not missing, "findings": documents})
     if missing:
         raise InputError(f"{len(missing)} of {len(checked)} are missing: {missing[0].message}")
 
@@ -393,4 +393,4 @@ def backup(
     )
     for name, head in heads.items():
         console.show(Text(name), Text(f"  {head}"))  # on a line of its own, to be copied
-    console.give({"backup": str(out), "heads": heads})
+    console.emit({"backup": str(out), "heads": heads})

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpinfer import persistence
-from dpinfer.errors import DpinferError, HopelessFitWarning, LedgerError
+from dpinfer.errors import DpinferError, LedgerError, LowBudgetWarning
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.ledger import Ledger
 from dpinfer_desk.desk import Desk
@@ -107,7 +107,7 @@ def main(folder: str, ident: str) -> None:
             return
         limit(desk.settings.memory, ticket.response_time)
         _log(desk.folder.logs / f"{ident}.log")
-        warnings.simplefilter("ignore", HopelessFitWarning)
+        warnings.simplefilter("ignore", LowBudgetWarning)
         _answer(desk, ticket)
 
 

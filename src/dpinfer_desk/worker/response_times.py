@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from dpinfer.asking.questions import AnalystQuestion
-from dpinfer.errors import DpinferError, HopelessFitWarning, InputError, PrivacyError
+from dpinfer.errors import DpinferError, InputError, LowBudgetWarning, PrivacyError
 from dpinfer.estimators.models import LinearModel
 from dpinfer.schema.columns import Column, Number, Outcome, levels_of
 from dpinfer.schema.formula import parse
@@ -87,7 +87,7 @@ def longest_fit(table: RegisteredTable, question: AnalystQuestion) -> float:
             path = _written(frame, Path(scratch), Path(table.data_path))
             start = time.monotonic()
             with (
-                warnings.catch_warnings(action="ignore", category=HopelessFitWarning),
+                warnings.catch_warnings(action="ignore", category=LowBudgetWarning),
                 suppress(PrivacyError),  # a fit that is refused late has taken its time, too
             ):
                 design, source = model.read(str(path))
