@@ -22,8 +22,8 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoded, Encoding, Raw
 from dpinfer.rows.source import Blocks, Pending
 
@@ -112,7 +112,7 @@ def main() -> None:
     fit = {"seconds": time.perf_counter() - began, "processor seconds": time.process_time() - used}
     of_fit = len(watch.passes)
     for _ in range(options.passes - of_fit):
-        source().total(second_moment(Neighbours.REPLACE).of_block)
+        source().total(second_moment(Adjacency.REPLACE).of_block)
     found = {
         "records": options.records,
         "columns": options.columns,

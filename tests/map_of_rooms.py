@@ -17,7 +17,6 @@ END = "```\n<!-- end of the map -->"
 ROOMS = {
     "errors.py": None,
     "adjacency.py": None,
-    "neighbours.py": None,
     "numerics/": "numbers and laws that both sides use: no record, no release, no randomness of its own",
     "mechanisms/": "bounded sums over records, with the bounds that privacy rests on",
     "inference/": "from released numbers to coefficients and intervals: nothing here can see a record",

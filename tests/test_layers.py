@@ -151,7 +151,7 @@ def test_sums_and_inference_know_numpy_and_scipy_only(room):
         assert set(outside(path)) <= KNOWN
 
 
-BLIND = ("numerics/", "inference/", "errors.py", "adjacency.py", "neighbours.py")
+BLIND = ("numerics/", "inference/", "errors.py", "adjacency.py")
 """What cannot see a record: neither rows, nor sums over them, nor the gate."""
 
 
@@ -253,7 +253,7 @@ TAKEN_BY_THE_DESK = {  # names that it takes of each module; "dp" for the packag
     "dpinfer.fit.choose": "TARGETS",
     "dpinfer.fit.penalised": "Penalised",
     "dpinfer.fit.recipe": "Recipe",
-    "dpinfer.neighbours": "Neighbours",
+    "dpinfer.adjacency": "Adjacency",
     "dpinfer.privacy": "accountant",
     "dpinfer.privacy.account": "Account",
     "dpinfer.privacy.accountant": "Total",

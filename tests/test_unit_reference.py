@@ -7,10 +7,10 @@ import pytest
 import statsmodels.api as sm
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import public_scaling
 from dpinfer.fit.context import FitContext
 from dpinfer.mechanisms.sums import Block, square
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 
@@ -120,7 +120,7 @@ FEW = Rows(Block(np.zeros((50, 2)), np.zeros(50)))
 def test_the_factor_of_few_clusters():
     """U/(U - 1) where units are protected, nothing where rows are."""
     design = Design.of_bounds(BOUNDS, ("a", "b", "c"))
-    for notion, factor in ((Neighbours.REPLACE, 1.0), (Neighbours.REPLACE_UNIT, 50 / 49)):
+    for notion, factor in ((Adjacency.REPLACE, 1.0), (Adjacency.REPLACE_UNIT, 50 / 49)):
         scales = dp.GeometryPlan(dp.ZCDP(1.0), neighbours=notion).scales()
         found = FitContext(design, notion, scales, public_scaling(design)).clustered(
             np.eye(2), FEW, 50.0

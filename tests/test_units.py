@@ -13,8 +13,8 @@ import pyarrow.feather
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.tables import memory as tables
 from helpers.people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, schema, table, tells
 
@@ -77,7 +77,7 @@ def test_a_private_number_of_units_is_not_told_either(head):
     assert source.n == 0  # not even counted
     result = model.fit(TABLE).result_
     assert result.model.n is None
-    assert result.privacy.neighbours is Neighbours.ADD_REMOVE_UNIT
+    assert result.privacy.neighbours is Adjacency.ADD_REMOVE_UNIT
     assert design.unit.many
     full = ", counted as full ones" if head != AVERAGE else ""
     assert f"(noisy{full}), one person each" in result.summary()
@@ -143,7 +143,7 @@ def test_the_order_of_rows_does_not_matter(head):
         source = model.read(frame)[1].rows()
         outer = source.total(lambda some: some.outer(some.shares * some.labels).ravel())
         totals.append(
-            np.concatenate([source.total(second_moment(Neighbours.REPLACE_UNIT).of_block), outer])
+            np.concatenate([source.total(second_moment(Adjacency.REPLACE_UNIT).of_block), outer])
         )
     assert np.allclose(totals, totals[0], rtol=1e-12, atol=1e-12)
 
@@ -279,7 +279,7 @@ def test_weights_of_one_are_no_weights(model):
     _, rows = block(SMALL.assign(w=1.0), WEIGHTS.replace("6.0", "1"))
     assert np.array_equal(rows.rows, block(SMALL, "")[1].rows)
     assert np.allclose(rows.weights, 1.0, rtol=1e-5)
-    assert even.privacy.neighbours is Neighbours.REPLACE
+    assert even.privacy.neighbours is Adjacency.REPLACE
     assert even.model.n == plain.model.n == 700
 
 
@@ -365,7 +365,7 @@ def test_a_result_is_kept():
 def test_what_a_fit_books():
     model = MODELS["logistic"](schema=schema())
     entry = model.entry(PERSONS)
-    assert (entry.unit, entry.neighbours) == ("one person", Neighbours.REPLACE_UNIT)
+    assert (entry.unit, entry.neighbours) == ("one person", Adjacency.REPLACE_UNIT)
     ledger = dp.Ledger(dp.ZCDP(2.0), unit="one person", neighbours="replace-unit")
     model.set_params(ledger=ledger).fit(SMALL)
     (booked,) = ledger.entries()

@@ -16,12 +16,12 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta, binomtest, chisquare
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.choose import infer
 from dpinfer.fit.penalised_plan import ObjectivePerturbation, Plan
 from dpinfer.fit.recipe import fit
 from dpinfer.mechanisms.losses import HuberHinge
 from dpinfer.mechanisms.sums import SLACK, BoundedSum, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.noise_laws import Gaussian
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP
@@ -170,7 +170,7 @@ class _Single:
     query: BoundedSum
     budget: Budget
     design: Design
-    neighbours: ClassVar[Neighbours] = Neighbours.REPLACE
+    neighbours: ClassVar[Adjacency] = Adjacency.REPLACE
 
     def releases(self, n: int) -> tuple[NoisySum, ...]:  # noqa: ARG002
         return (self.planned,)
@@ -195,7 +195,7 @@ _ONE_EMPTY_RECORD = Rows.of(np.zeros((1, 1)), [1.0])
 
 def _on_grid(_: float) -> Finding:
     tried = "Is every released number a whole multiple of its public step?"
-    query = moment_and_score(Neighbours.REPLACE)
+    query = moment_and_score(Adjacency.REPLACE)
     source = _pair()[0]
     off = 0
     size = 0
@@ -307,7 +307,7 @@ def _pair() -> tuple[Rows, Rows]:
 def _bits(seconds: float) -> Finding:
     tried = "Do the last bits of a noisy sum tell which of two neighbours it came from?"
     pair = _pair()
-    query = moment_and_score(Neighbours.REPLACE)
+    query = moment_and_score(Adjacency.REPLACE)
     rng = np.random.default_rng()
     exact = [source.total(query.of_block) for source in pair]
     hits = 0

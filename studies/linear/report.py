@@ -110,7 +110,7 @@ _SECTIONS: dict[str, Callable[[Found], bool]] = {
     "Real data held out": lambda c: _usual(c) and c["design"] in HELD_OUT,
     "Bounds ten times too wide": lambda c: _usual(c) and c["design"] in WIDE,
     "Synthetic data": lambda c: _usual(c) and c["design"] in SYNTHETIC,
-    "Neighbours by adding or removing a record": lambda c: c["neighbours"] == "add-remove",
+    "Adjacency by adding or removing a record": lambda c: c["neighbours"] == "add-remove",
     "target='robust'": lambda c: c["target"] == "robust",
     "tail='cautious'": lambda c: c["tail"] == "cautious",
     "tail='all'": lambda c: c["tail"] == "all",

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.noiseless import least_squares
 from dpinfer.inference.ranges import narrowed
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.sums import Block, square
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import OUTCOME_ZOOMS, inner_edges
 from dpinfer.privacy.budget import ZCDP
@@ -107,7 +107,7 @@ def ranged(task: Task) -> Answer | None:
     part = _RANGE_SHARE * task.rho
     noise = np.sqrt(2) / np.sqrt(2 * part / OUTCOME_ZOOMS)
     for _ in range(OUTCOME_ZOOMS):
-        counts = histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(
+        counts = histogram(inner_edges(low, high), Adjacency.REPLACE).of_block(
             Block(task.x, task.y)
         )
         low, high = narrowed(

@@ -4,9 +4,9 @@ import time
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.asking.questions import SECTIONS, AnalystQuestion, question_of, read_question
 from dpinfer.asking.spec import RULES
-from dpinfer.neighbours import Neighbours
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from helpers.bombs import BOMBS, schema_text
@@ -50,7 +50,7 @@ def test_bad_questions(keys, words):
 def test_keys_that_go_with_another_model():
     schema = dp.Schema.parse(schema_text())
     with pytest.raises(dp.InputError, match=r"^knee belongs to the loss svm or huber"):
-        AnalystQuestion.of({**WHOLE, "knee": 1.0}).model(schema, Neighbours.REPLACE)
+        AnalystQuestion.of({**WHOLE, "knee": 1.0}).model(schema, Adjacency.REPLACE)
 
 
 def test_a_question_is_its_keys():

@@ -26,11 +26,11 @@ from audit.attack import (
     released,
     rounding,
 )  # fmt: skip
+from dpinfer.adjacency import Adjacency
 from dpinfer.audit import grid_evidence
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import BoundedSum, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import LaplaceMinimum, NoisyMinimum, NoisySum, PerturbedMinimum, grid
 from dpinfer.rows.source import Rows
@@ -77,7 +77,7 @@ class Path:
 ROW = [0.9, 0.3, 0.2, 0.1, 0.1, 0.1]
 RIDGED, STRONG = Risk.penalised(dp.Logistic(), 0.05, 20), Risk.penalised(dp.Logistic(), 0.4, 20)
 STRAIGHT = Risk.penalised(dp.HuberHinge(0.5), 4.0, 8)  # λ = 64, and no margin comes near the knee
-MOMENTS = moment_and_score(Neighbours.REPLACE)
+MOMENTS = moment_and_score(Adjacency.REPLACE)
 ON_GRID = {
     "sum": Path(turned(20, 6), NoisySum("s", dp.ZCDP(0.02), MOMENTS.bound), MOMENTS, of_sum),
     "output": Path(turned(20, 9), NoisyMinimum.of("s", dp.ZCDP(0.02), RIDGED), RIDGED, of_output),

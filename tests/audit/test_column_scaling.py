@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit import column_scaling as scalings
 from dpinfer.fit.column_scaling import (
     Winsorised,
@@ -19,7 +20,6 @@ from dpinfer.fit.column_scaling import (
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import BINS, inner_edges
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number, Outcome
@@ -88,7 +88,7 @@ def largest(p, notion):
 
 
 @pytest.mark.parametrize("p", COLUMNS)
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_guarantee_frame_sensitivity(notion, p):
     """sqrt(2p) or sqrt p, and two records at opposite ends attain it; half of the bound would be
     exceeded.
@@ -100,7 +100,7 @@ def test_guarantee_frame_sensitivity(notion, p):
     assert found == (2 * p if notion.counted else p)
 
 
-@pytest.mark.parametrize("notion", [notion for notion in Neighbours if notion.units])
+@pytest.mark.parametrize("notion", [notion for notion in Adjacency if notion.units])
 def test_mutation_rows_that_count_one_are_caught(notion):
     """A unit of three rows whose rows count fully moves the histograms by more than their bound."""
     bounded = sum_of(3, notion)
@@ -111,7 +111,7 @@ def test_mutation_rows_that_count_one_are_caught(notion):
 
 
 def test_a_row_that_cannot_be_encoded_is_in_no_bin():
-    bounded = sum_of(3, Neighbours.REPLACE)
+    bounded = sum_of(3, Adjacency.REPLACE)
     assert not bounded.of_block(unit_of([[0.1, np.nan, 0.2]], 3)).any()
     assert bounded.of_block(unit_of([[0.1, 0.3, 0.2]], 3)).sum() == 3
 
@@ -122,7 +122,7 @@ def test_the_bins_of_a_record_depend_on_that_record_alone():
     """
     p = 3
     design = design_of(p)
-    bounded = sum_of(p, Neighbours.ADD_REMOVE)
+    bounded = sum_of(p, Adjacency.ADD_REMOVE)
     rng = np.random.default_rng(1)
     edges = np.linspace(-0.6, 0.6, 25)
     values = np.concatenate(
@@ -141,7 +141,7 @@ def test_the_edges_are_those_of_the_numbers():
     design = design_of(1)
     inner = inner_edges(-0.5, 0.25)
     bounded = column_histograms(
-        np.array([1]), inner[None], np.sqrt(design.norm2), Neighbours.REPLACE
+        np.array([1]), inner[None], np.sqrt(design.norm2), Adjacency.REPLACE
     )
     values = np.random.default_rng(0).uniform(-1, 1, 4000)
     found = bounded.of_block(
@@ -183,7 +183,7 @@ def test_nothing_is_booked_without_numbers(steps, plan):
         without.releases_by_stage.of("scales"),
         Rows.of(np.zeros((5, 3)), np.ones(5)),
         design,
-        Neighbours.REPLACE,
+        Adjacency.REPLACE,
     )
     assert np.array_equal(found.middle, public_scaling(design).middle)
 
@@ -195,7 +195,7 @@ def test_a_frame_is_made_of_what_is_released(monkeypatch):
     values = np.random.default_rng(0).normal(0.2, [0.01, 0.2], (4000, 2))
     source = Rows.encoded(design.rows(values), np.ones(4000), "margin")
     booked = plan.releases(numbers=2).of("scales")
-    found = release_scaling(gate_of(3, *booked), booked, source, design, Neighbours.REPLACE)
+    found = release_scaling(gate_of(3, *booked), booked, source, design, Adjacency.REPLACE)
     low = found.middle - found.half
     high = found.middle + found.half
     assert (low[1:] >= -1).all()
@@ -211,7 +211,7 @@ def test_a_frame_is_made_of_what_is_released(monkeypatch):
         return right(places, edges, radius, neighbours)
 
     monkeypatch.setattr(scalings, "column_histograms", noted)
-    release_scaling(gate_of(3, *booked), booked, source, design, Neighbours.REPLACE)
+    release_scaling(gate_of(3, *booked), booked, source, design, Adjacency.REPLACE)
     assert np.array_equal(seen[0], np.tile(inner_edges(-1.0, 1.0), (2, 1)))
 
 
@@ -225,7 +225,7 @@ def curve_design():
     return Design.of_terms(parse("y ~ ns(age, 30, 60)*kind", dp.Schema(columns))[1])
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_splines_pulled_into_a_frame_count_for_at_most_one(notion):
     """The same of a spline, whatever its rows hold: also of ones that no age has."""
     rng = np.random.default_rng(3)
@@ -238,7 +238,7 @@ def test_splines_pulled_into_a_frame_count_for_at_most_one(notion):
     check_pulled(source, public_scaling(design))
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_rows_pulled_into_a_frame_count_for_at_most_one(notion):
     """w‖u‖² <= 1 in rational arithmetic, a zero row stays one, and a row's numbers do not depend on
     its place.

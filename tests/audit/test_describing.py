@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.description import describing as module
 from dpinfer.description.describing import describing
 from dpinfer.mechanisms import column_sums
@@ -28,7 +29,6 @@ from dpinfer.mechanisms.column_sums import (
     moments,
 )
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import affordable, limit, spent
 from dpinfer.privacy.gate import Gate
 from dpinfer.rows.encoded import ColumnEncoding, Raw
@@ -102,7 +102,7 @@ def check(make, attained):
     stated bound is needed where ``attained`` says so: a smaller one would be wrong.
     """
     for name, grouping in GROUPINGS.items():
-        for adjacency in Neighbours:
+        for adjacency in Adjacency:
             query = make(grouping, adjacency)
             for weighted in (False, True):
                 longest, most = change_of(query, adjacency, weighted)
@@ -174,7 +174,7 @@ def test_guarantee_description_stack(grouping, pure):
     """All parts under each other move by at most 1, whatever the shares are; with scales that are
     1 % larger they do not.
     """
-    for adjacency in Neighbours:
+    for adjacency in Adjacency:
         queries = [
             level_counts(LEVELS, grouping, adjacency),
             moments(NUMBERS, grouping, adjacency),
@@ -220,8 +220,8 @@ def test_a_search_finds_what_a_table_does(tables, monkeypatch):
     monkeypatch.setattr(column_sums, "_MAX_TABLES", tables)
     rng = np.random.default_rng(1)
     edges = [[np.unique(rng.integers(0, CELLS, 40)) for _ in range(3)] for _ in range(3)]
-    together = histograms(NUMBERS, Cuts(edges), GROUPINGS["groups"], Neighbours.REPLACE)
-    units = units_of(Neighbours.REPLACE)
+    together = histograms(NUMBERS, Cuts(edges), GROUPINGS["groups"], Adjacency.REPLACE)
+    units = units_of(Adjacency.REPLACE)
     rows = np.vstack([unit.rows for unit in units])
     labels = np.concatenate([unit.labels for unit in units])
     bins = Cuts(edges).bins
@@ -229,7 +229,7 @@ def test_a_search_finds_what_a_table_does(tables, monkeypatch):
     monkeypatch.undo()
     for group in range(3):
         alone = Cuts([edges[group]])
-        query = histograms(NUMBERS, alone, Grouping(), Neighbours.REPLACE)
+        query = histograms(NUMBERS, alone, Grouping(), Adjacency.REPLACE)
         mine = query.of_block(Block(rows[labels == group], labels[labels == group]))
         assert (found[:, group, : alone.bins] == mine.reshape(3, alone.bins)).all()
 
@@ -237,7 +237,7 @@ def test_a_search_finds_what_a_table_does(tables, monkeypatch):
 def test_codes_that_are_no_level_stay_in_their_column():
     """The bound does not rest on who reads the cells: no code moves another column."""
     block = Block(np.array([[1.0, -5.0, 1e9, 0, 0, 1900.0]]), np.array([-7.0]))
-    counts = level_counts(LEVELS, GROUPINGS["groups"], Neighbours.REPLACE).of_block(block)
+    counts = level_counts(LEVELS, GROUPINGS["groups"], Adjacency.REPLACE).of_block(block)
     assert counts.sum() == 2
     assert counts[:12].sum() == counts[12:].sum() == 1
 
@@ -359,7 +359,7 @@ def test_guarantee_description_from_releases(neighbours, column, weighted, monke
 def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
     neighbours, column, budget, monkeypatch
 ):
-    """Neighbours with the person that tells most changed: the exact divergence of all releases
+    """Adjacency with the person that tells most changed: the exact divergence of all releases
     together is within the budget, and a good part of it.
     """
     table = people(400)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import exposure_total
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Encoding, Raw
 from dpinfer.schema.design import COUNT, CountScale, Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
@@ -32,7 +32,7 @@ def total(exposures, ids=None, weights=None, unit=None):
     return float(WHAT.of_block(Encoding(design, COUNT).block(raw))[0])
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_guarantee_exposure_sensitivity(notion):
     """A record adds its exposure over the bound, from 0 to 1, whatever it holds; so does a unit of
     several rows, and one with weights.

@@ -10,6 +10,7 @@ import pytest
 
 import dpinfer as dp
 import dpinfer.mechanisms.sums
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import (
@@ -21,7 +22,6 @@ from dpinfer.mechanisms.sums import (
     second_moment,
     sum_error,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.links import LOG, LOGIT
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
@@ -159,13 +159,13 @@ def test_mapped_rows_count_for_at_most_one_in_real_numbers(d, monkeypatch):
     block = Block(rows, np.ones(len(rows)), np.ones(len(rows)))
     for matrix in wild_matrices(d, d):
         with np.errstate(all="ignore"):
-            mapped = block.mapped(matrix, Neighbours.REPLACE)
+            mapped = block.mapped(matrix, Adjacency.REPLACE)
         assert np.isfinite(mapped.rows).all()
         assert heaviest(mapped) <= 1
     monkeypatch.setattr(dpinfer.mechanisms.sums, "shrunk", lambda dim: 1.0)
     if d > 1:
         matrix = next(iter(wild_matrices(d, d)))
-        assert heaviest(block.mapped(1e3 * matrix, Neighbours.REPLACE)) > 1
+        assert heaviest(block.mapped(1e3 * matrix, Adjacency.REPLACE)) > 1
 
 
 def test_a_mapped_row_does_not_depend_on_its_place():
@@ -175,7 +175,7 @@ def test_a_mapped_row_does_not_depend_on_its_place():
     rng = np.random.default_rng(3)
     block = Block(clip_rows(rng.standard_normal((300, 40))), np.ones(300))
     matrix = rng.standard_normal((40, 40))
-    whole = {notion: block.mapped(matrix, notion) for notion in Neighbours}
+    whole = {notion: block.mapped(matrix, notion) for notion in Adjacency}
 
     def moved(notion):
         parts = [(block[k:].mapped(matrix, notion), whole[notion][k:]) for k in (1, 2, 7, 255, 299)]
@@ -184,8 +184,8 @@ def test_a_mapped_row_does_not_depend_on_its_place():
             for part, same in parts
         )
 
-    assert not moved(Neighbours.ADD_REMOVE)
-    if not moved(Neighbours.REPLACE):
+    assert not moved(Adjacency.ADD_REMOVE)
+    if not moved(Adjacency.REPLACE):
         pytest.skip(
             "this machine's matrix products do not round by place: the rule costs nothing here, and shows nothing"
         )
@@ -251,7 +251,7 @@ SUMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 @pytest.mark.parametrize("name", SUMS)
 def test_no_record_moves_a_float_sum_beyond_its_bound(name, notion):
     """Differences of float sums of wild neighbours, in rational arithmetic: at most the bound times
@@ -319,7 +319,7 @@ def test_a_record_has_the_same_numbers_at_every_place(d):
     rng = np.random.default_rng(d)
     rows = Rows.of(rng.standard_normal((20_011, d)), np.ones(20_011)).block
     coef, same = 5 * rng.standard_normal(d), {}
-    for notion in Neighbours:
+    for notion in Adjacency:
         risk, seen = Risk.penalised(dp.Logistic(), 0.01, 20_011, notion), []
         for start in (0, 1):
             found = []
@@ -330,7 +330,7 @@ def test_a_record_has_the_same_numbers_at_every_place(d):
             )
             seen.append(np.concatenate(found))
         same[notion] = np.array_equal(seen[0][1:], seen[1])
-    assert all(same[notion] for notion in Neighbours if not notion.keeps_positions)
+    assert all(same[notion] for notion in Adjacency if not notion.keeps_positions)
     assert (
-        not same[Neighbours.REPLACE] or d < 33
+        not same[Adjacency.REPLACE] or d < 33
     )  # where every other row keeps its place, it may count

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.description.describing import describing
 from dpinfer.fit.bounds import learning
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
@@ -31,7 +32,6 @@ from dpinfer.mechanisms.sums import (
     in_floats,
     sum_error,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.noise import GRID_LARGEST
 from dpinfer.privacy.release import grid
@@ -229,7 +229,7 @@ def cheapest_penalty(monkeypatch, *asked, **options):
 def test_a_minimum_of_many_records_is_not_lost_behind_its_mask(monkeypatch, loss, n, units):
     """From some million records on the penalty grows with how far floats are off."""
     plan = default_plan(dp.ZCDP(0.5))
-    notion = Neighbours.of(Neighbours.REPLACE, units=units)
+    notion = Adjacency.of(Adjacency.REPLACE, units=units)
     size = loss.slope_bound / (loss.curvature_bound * np.sqrt(n))
     asked = {"units": units, "records": max(n, DEFAULT_MAX_RECORDS)}
 
@@ -258,7 +258,7 @@ def test_the_penalty_of_up_to_a_million_records_is_the_cheapest(monkeypatch, los
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.REPLACE_UNIT])
+@pytest.mark.parametrize("notion", [Adjacency.REPLACE, Adjacency.REPLACE_UNIT])
 def test_every_sum_of_a_risk_is_raised_and_so_is_its_float_error(loss, notion):
     """A million units, with as many rows as may be; blocks and long units err with the rows."""
     coef = np.full(3, 0.2)

@@ -10,16 +10,16 @@ import pytest
 from scipy.stats import binom, norm
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.histograms import LevelCounts
 from dpinfer.mechanisms.privacy_cost import gaussian_delta
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import ShownLevels
 from dpinfer.tables.levels import tally
 from helpers.support import gate_of
 
-NOTIONS = [Neighbours.REPLACE, Neighbours.ADD_REMOVE]
+NOTIONS = [Adjacency.REPLACE, Adjacency.ADD_REMOVE]
 MANY = 60
-BOUND = {Neighbours.REPLACE: math.sqrt(2), Neighbours.ADD_REMOVE: 1.0}
+BOUND = {Adjacency.REPLACE: math.sqrt(2), Adjacency.ADD_REMOVE: 1.0}
 
 
 def masses(count, scale, threshold, cells=400):
@@ -47,7 +47,7 @@ def pairs(notion):
     many.
     """
     many = [1, 2, 3, MANY]
-    if notion is Neighbours.ADD_REMOVE:
+    if notion is Adjacency.ADD_REMOVE:
         moves = [((k,), (k - 1,)) for k in many]
     else:
         moves = [((k, m), (k - 1, m + 1)) for k, m in itertools.product(many, [0, 1, MANY])]
@@ -92,7 +92,7 @@ def test_mutation_a_lower_threshold_or_less_noise_is_caught(notion):
 
 def test_mutation_the_noise_of_add_remove_does_not_hide_a_replacement():
     release = ShownLevels("levels", dp.ZCDP(0.5), 1e-3, math.sqrt(2))
-    assert worst(Neighbours.REPLACE, release, less=1 / math.sqrt(2))[0] > 1e-2
+    assert worst(Adjacency.REPLACE, release, less=1 / math.sqrt(2))[0] > 1e-2
 
 
 # What one unit does to a tally
@@ -120,7 +120,7 @@ def test_guarantee_one_level_a_unit(notion, units):
 
     def rows(unit):
         size = (
-            int(rng.integers(0 if notion is Neighbours.ADD_REMOVE or units else 1, 6))
+            int(rng.integers(0 if notion is Adjacency.ADD_REMOVE or units else 1, 6))
             if units
             else 1
         )
@@ -137,7 +137,7 @@ def test_guarantee_one_level_a_unit(notion, units):
     for _ in range(400):
         others = [row for unit in range(1, 5) for row in rows(unit)]
         first = rows(0)
-        second = rows(0) if notion is Neighbours.REPLACE else []
+        second = rows(0) if notion is Adjacency.REPLACE else []
         one = counted([*others, *first])
         other = counted([*others, *second])  # in an order of its own
         distance, many = moved(one[0], other[0])
@@ -152,10 +152,10 @@ def test_the_level_of_a_unit_is_that_of_most_of_its_rows():
     """Or the first one in the alphabet."""
     column = cells([None, "b", "a", "b", "c", "a", "a", "z", "d", "e", None, None])
     ids = np.array([0, 0, 0, 0, 1, -1, -1, 2, 2, 2, 2, 2])
-    found = tally(column, ids, Neighbours.REPLACE_UNIT)
+    found = tally(column, ids, Adjacency.REPLACE_UNIT)
     assert dict(zip(found.levels, found.counts, strict=True)) == {"b": 1, "c": 1, "d": 1}
     assert found.bound == math.sqrt(2)
-    assert tally(column[:0], ids[:0], Neighbours.REPLACE).levels == ()
+    assert tally(column[:0], ids[:0], Adjacency.REPLACE).levels == ()
 
 
 # An attack: is this person in the data?

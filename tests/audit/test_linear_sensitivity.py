@@ -8,24 +8,24 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms import step_sums as families
 from dpinfer.mechanisms import sums
 from dpinfer.mechanisms.histograms import BoundedCounts, histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Linearization, LinearizedBlock, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import IDENTITY
 from helpers.support import clipped_sums, identity_line, influences_at
 
-NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)  # units: test_unit_sensitivity.py
+NOTIONS = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)  # units: test_unit_sensitivity.py
 DIM = 2
 LINE = np.array([0.3, -0.7])
 
 
 def record(flat):
     """A mapped record from numbers without limits: a row and an outcome in [-1, 1]."""
-    return Block(flat[None, :DIM], np.tanh(flat[DIM:])).mapped(np.eye(DIM), Neighbours.REPLACE)
+    return Block(flat[None, :DIM], np.tanh(flat[DIM:])).mapped(np.eye(DIM), Adjacency.REPLACE)
 
 
 def worst_change(bounded, neighbours, starts=400, polish=3):
@@ -37,7 +37,7 @@ def worst_change(bounded, neighbours, starts=400, polish=3):
     def change(flat):
         first = bounded.of_block(record(flat[: DIM + 1]))
         second = (
-            bounded.of_block(record(flat[DIM + 1 :])) if neighbours is Neighbours.REPLACE else 0.0
+            bounded.of_block(record(flat[DIM + 1 :])) if neighbours is Adjacency.REPLACE else 0.0
         )
         return float(np.linalg.norm(first - second))
 
@@ -56,13 +56,13 @@ def worst_change(bounded, neighbours, starts=400, polish=3):
 
 
 STACKS = {  # least squares, and logistic regression
-    Neighbours.REPLACE: [
-        (Stack.of(Neighbours.REPLACE), 4.5),
-        (Stack(1.0, 0.25, Neighbours.REPLACE), 5.0),
+    Adjacency.REPLACE: [
+        (Stack.of(Adjacency.REPLACE), 4.5),
+        (Stack(1.0, 0.25, Adjacency.REPLACE), 5.0),
     ],
-    Neighbours.ADD_REMOVE: [
-        (Stack.of(Neighbours.ADD_REMOVE), 1.4),
-        (Stack(0.5, 0.1, Neighbours.ADD_REMOVE), 1.6),
+    Adjacency.ADD_REMOVE: [
+        (Stack.of(Adjacency.ADD_REMOVE), 1.4),
+        (Stack(0.5, 0.1, Adjacency.ADD_REMOVE), 1.6),
     ],
 }
 
@@ -78,7 +78,7 @@ def test_guarantee_clipped_stack_sensitivity(neighbours, which, clip, robust):
     worst = worst_change(bounded, neighbours)
     assert worst <= bounded.bound * (1 + 1e-9)
     if not (
-        robust and neighbours is Neighbours.ADD_REMOVE
+        robust and neighbours is Adjacency.ADD_REMOVE
     ):  # a clipped record has no curvature there
         assert worst > 0.98 * bounded.bound
 
@@ -115,7 +115,7 @@ def random_records(n, seed):
 def largest_change(bounded, neighbours, records):
     """Of all pairs of some records, or of one more or less."""
     each = np.array([bounded.of_block(records[k : k + 1]) for k in range(len(records))])
-    if neighbours is Neighbours.ADD_REMOVE:
+    if neighbours is Adjacency.ADD_REMOVE:
         return float(np.linalg.norm(each, axis=1).max())
     return max(float(np.linalg.norm(each - one, axis=1).max()) for one in each)
 
@@ -138,9 +138,9 @@ def test_winsorised_columns_and_the_pilot_step_keep_the_bound(neighbours, limits
             worst.append(largest_change(bounded, neighbours, random_records(600, seed)))
     assert max(worst) <= stack.bound * (1 + 1e-9)
     summed = 1 + stack.hessian + (stack.score_cov if covariance else 0.0)
-    attained = stack.bound if neighbours is Neighbours.REPLACE else np.sqrt(summed)
+    attained = stack.bound if neighbours is Adjacency.REPLACE else np.sqrt(summed)
     # 0 is not within these limits, so that no record has next to no leverage, as the worst pair has
-    inside = limits == "above the middle" and neighbours is Neighbours.REPLACE
+    inside = limits == "above the middle" and neighbours is Adjacency.REPLACE
     assert max(worst) > (0.9 if inside else 0.97) * attained
 
 
@@ -205,15 +205,15 @@ def test_the_bound_of_a_stack_is_the_maximum(neighbours, weights):
         g * g + k * k - 2 * g * k * cosine
         + s * (g**4 + k**4 - 2 * g**2 * k**2 * cosine**2)
         + h * (m * m + p * p - 2 * m * p * cosine**2)
-        for g in unit for k in (unit if neighbours is Neighbours.REPLACE else [0.0])
-        for m in unit for p in (unit if neighbours is Neighbours.REPLACE else [0.0])
+        for g in unit for k in (unit if neighbours is Adjacency.REPLACE else [0.0])
+        for m in unit for p in (unit if neighbours is Adjacency.REPLACE else [0.0])
     ]  # fmt: skip
     assert Stack(h, s, neighbours).bound ** 2 == pytest.approx(np.max(found), abs=1e-6)
 
 
 def test_the_proof_asks_for_a_small_weight_of_the_score_covariance():
     with pytest.raises(dp.PrivacyError, match="at most 1/2"):
-        clipped_sums(LINE, 0.1, Stack(0.5, 0.51, Neighbours.REPLACE))
+        clipped_sums(LINE, 0.1, Stack(0.5, 0.51, Adjacency.REPLACE))
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_the_proof_asks_for_a_small_weight_of_the_score_covariance():
 )
 def test_numbers_that_floats_cannot_hold_are_refused(line, clip):
     with pytest.raises(dp.PrivacyError, match="too large for floats"):
-        clipped_sums(line, clip, Stack.of(Neighbours.REPLACE)).of_block(record(np.zeros(DIM + 1)))
+        clipped_sums(line, clip, Stack.of(Adjacency.REPLACE)).of_block(record(np.zeros(DIM + 1)))
 
 
 @pytest.mark.parametrize("d", [1, 3, 9, 40])
@@ -231,7 +231,7 @@ def test_a_clipped_score_is_at_most_one_in_real_numbers(d, monkeypatch):
     """
     rng = np.random.default_rng(d)
     rows = rng.standard_normal((400, d)) * 10 ** rng.uniform(-3, 3, (400, 1))
-    block = Block(rows, np.ones(400)).mapped(np.eye(d), Neighbours.REPLACE)
+    block = Block(rows, np.ones(400)).mapped(np.eye(d), Adjacency.REPLACE)
     caught = []
     monkeypatch.setattr(
         sums.Block, "outer", lambda self, factors: caught.append(factors) or np.zeros((d, d))
@@ -239,7 +239,7 @@ def test_a_clipped_score_is_at_most_one_in_real_numbers(d, monkeypatch):
 
     def largest():
         caught.clear()
-        clipped_sums(np.zeros(d), 1e-6, Stack.of(Neighbours.REPLACE)).of_block(block)
+        clipped_sums(np.zeros(d), 1e-6, Stack.of(Adjacency.REPLACE)).of_block(block)
         size = [sum(Fraction(x) ** 2 for x in row) for row in block.rows.tolist()]
         return max(Fraction(w) ** 2 * s for w, s in zip(caught[0].tolist(), size, strict=True))
 
@@ -278,9 +278,9 @@ def test_the_influence_of_a_record_does_not_depend_on_its_place(d):
     block = Block(rng.standard_normal((700, d)), rng.uniform(-1, 1, 700))
     matrix, coef = rng.standard_normal((d, d)), rng.standard_normal(d)
     line = replace(identity_line(coef), matrix=matrix)
-    whole = line.linked(block, 1.0, Neighbours.ADD_REMOVE)
+    whole = line.linked(block, 1.0, Adjacency.ADD_REMOVE)
     for k in (1, 2, 3, 5, 16, 255, 699):
-        left = line.linked(block[k:], 1.0, Neighbours.ADD_REMOVE)
+        left = line.linked(block[k:], 1.0, Adjacency.ADD_REMOVE)
         assert np.array_equal(left.influence, whole.influence[k:])
         assert np.array_equal(left.block.labels, whole.block.labels[k:])
     u = whole.block.rows.copy()
@@ -302,11 +302,11 @@ def test_the_bin_of_a_record_does_not_depend_on_its_place():
     rng = np.random.default_rng(1)
     block = Block(rng.standard_normal((3000, 9)), rng.uniform(-1, 1, 3000))
     line = replace(identity_line(rng.standard_normal(9)), matrix=rng.standard_normal((9, 9)))
-    whole = line.linked(block, 1.0, Neighbours.ADD_REMOVE)
+    whole = line.linked(block, 1.0, Adjacency.ADD_REMOVE)
     sizes = whole.influence * np.abs(whole.block.labels)
     bounded = influence_histogram(
-        2 * float(sizes[17]), Neighbours.ADD_REMOVE
+        2 * float(sizes[17]), Adjacency.ADD_REMOVE
     )  # record 17 is on an edge
     for k in (1, 5, 16):
-        left = line.linked(block[k:], 1.0, Neighbours.ADD_REMOVE).block
+        left = line.linked(block[k:], 1.0, Adjacency.ADD_REMOVE).block
         assert np.array_equal(bounded.of_block(left), bounded.of_block(whole.block[k:]))

@@ -11,6 +11,7 @@ from scipy import optimize
 from scipy.special import expit
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms import step_sums as families
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import (
@@ -21,7 +22,6 @@ from dpinfer.mechanisms.step_sums import (
     step_sums,
 )
 from dpinfer.mechanisms.sums import Block, clip_rows
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import count_edges
 from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from dpinfer.rows.source import Rows
@@ -96,7 +96,7 @@ def heaviest(linked):
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("family", FAMILIES, **NAMES)
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_guarantee_linked_rows(notion, family, d, monkeypatch):
     """In rational arithmetic; with a weight that forgets the slope, or the factor for rounding, it
     is not so.
@@ -140,7 +140,7 @@ def test_the_numbers_of_a_row_do_not_depend_on_its_place(d, family):
     line = line_of(
         3 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0, family, -ends, ends
     )
-    for notion in (Neighbours.ADD_REMOVE, Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT):
+    for notion in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_UNIT, Adjacency.ADD_REMOVE_UNIT):
         whole = line.linked(block, 4.0, notion)
         for k in (1, 2, 3, 5, 16, 255, 699):
             later = line.linked(block[k:], 4.0, notion)
@@ -157,8 +157,8 @@ def test_rows_that_a_cluster_placed_are_taken_one_by_one():
     rng = np.random.default_rng(0)
     rows = clip_rows(rng.standard_normal((300, 40)))
     line = line_of(rng.standard_normal((40, 40)), rng.standard_normal(40))
-    moved = line.linked(Block(rows, np.ones(300), fixed=False), 1.0, Neighbours.REPLACE)
-    alone = line.linked(Block(rows, np.ones(300)), 1.0, Neighbours.ADD_REMOVE)
+    moved = line.linked(Block(rows, np.ones(300), fixed=False), 1.0, Adjacency.REPLACE)
+    alone = line.linked(Block(rows, np.ones(300)), 1.0, Adjacency.ADD_REMOVE)
     assert np.array_equal(moved.block.rows, alone.block.rows)
 
 
@@ -173,7 +173,7 @@ def test_columns_are_clipped_before_anything_else():
         np.array([-1.0, 0.2, -1.0]),
         np.array([1.0, 0.6, 1.0]),
     )
-    seen = line.linked(Block(rows, np.zeros(3)), 4.0, Neighbours.REPLACE).block.rows
+    seen = line.linked(Block(rows, np.zeros(3)), 4.0, Adjacency.REPLACE).block.rows
     assert np.array_equal(seen, 2 * np.array([[0.5, 0.3, -0.4], [0.5, 0.1, 0.1], [0.0, 0.0, 0.0]]))
 
 
@@ -195,7 +195,7 @@ def test_lines_that_floats_cannot_hold_are_refused(matrix, coef, most):
     )
     for rows in (np.zeros((0, 2)), np.full((3, 2), 0.5)):
         with pytest.raises(dp.PrivacyError, match="too large for floats"):
-            line.linked(Block(rows, np.ones(len(rows))), 1.0, Neighbours.REPLACE)
+            line.linked(Block(rows, np.ones(len(rows))), 1.0, Adjacency.REPLACE)
 
 
 @pytest.mark.parametrize("size", [1e-140, 1e-152, 1e-163, 1e-300, 5e-324])
@@ -207,8 +207,8 @@ def test_rows_whose_squares_underflow_are_clipped_too(family, size):
     for matrix in (np.diag([size, size]), np.array([[0.0, 0.0], [0.0, 1.0]])):
         here = replace(line, matrix=matrix)
         for row in (block[:1], block[1:]):
-            added = step_sums(here, 1e-140, Stack.of(Neighbours.ADD_REMOVE), 1.0).of_block(row)
-            assert np.linalg.norm(added) <= Stack.of(Neighbours.ADD_REMOVE).bound
+            added = step_sums(here, 1e-140, Stack.of(Adjacency.ADD_REMOVE), 1.0).of_block(row)
+            assert np.linalg.norm(added) <= Stack.of(Adjacency.ADD_REMOVE).bound
 
 
 @pytest.mark.parametrize("family", FAMILIES, **NAMES)
@@ -221,15 +221,15 @@ def test_squares_stay_finite_in_many_columns(family):
     line = line_of(np.full((d, d), 0.99e148), coef, 1.0, family)
     block = Block(np.full((2, d), d**-0.5), np.ones(2))
     for clip in (1e-140, 1.0, 1e140):
-        what = step_sums(line, clip, Stack.of(Neighbours.REPLACE), 1.0)
+        what = step_sums(line, clip, Stack.of(Adjacency.REPLACE), 1.0)
         assert np.isfinite(Rows(block).total(what.of_block)).all()  # and no warning tells of it
 
 
 # --- the stack of a step
 
 
-WEIGHTS = [(1.0, 0.25, Neighbours.REPLACE, 5.0), (0.5, 0.1, Neighbours.ADD_REMOVE, 1.6)]
-WEIGHTS += [(0.5, 0.45, Neighbours.REPLACE, 4.5), (0.25, 0.15, Neighbours.ADD_REMOVE, 1.4)]
+WEIGHTS = [(1.0, 0.25, Adjacency.REPLACE, 5.0), (0.5, 0.1, Adjacency.ADD_REMOVE, 1.6)]
+WEIGHTS += [(0.5, 0.45, Adjacency.REPLACE, 4.5), (0.25, 0.15, Adjacency.ADD_REMOVE, 1.4)]
 SQUARE = np.array([[1.3, -0.4], [0.6, 2.1]])
 COEF = np.array([0.4, -1.1])
 
@@ -314,7 +314,7 @@ STEPS = [(0.1, 0.05), (-0.6, 1.5), (3.0, -2.0), (40.0, 90.0), (1e3, 0.0)]
 
 
 @pytest.mark.parametrize("family", BENT, **NAMES)
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_guarantee_remainder_sensitivity(notion, family):
     """2 or 1, by searches over pairs of records and of units of three rows, for short steps and
     absurd ones.
@@ -336,7 +336,7 @@ def test_guarantee_remainder_sensitivity(notion, family):
 @pytest.mark.parametrize("family", BENT, **NAMES)
 def test_mutations_of_the_rest_are_caught(family, monkeypatch):
     """Rows that count more than their share of a unit, or no clip at all: the bound is exceeded."""
-    notion = Neighbours.ADD_REMOVE_UNIT
+    notion = Adjacency.ADD_REMOVE_UNIT
     what = rest_of(line_of(4 * SQUARE, COEF, 1.2, family), STEPS[2], 1e-3, notion)
     flat = np.array([2.0, 1.0, 3.0] * 3)
     assert 0.99 < np.linalg.norm(unit_rest(what, flat, notion)) <= 1
@@ -356,7 +356,7 @@ def test_a_rest_is_at_most_one_in_real_numbers(family):
     for d in (1, 3, 9):
         rows = np.column_stack([np.ones(60), rng.uniform(-1, 1, (60, d - 1))]) / np.sqrt(d)
         line = line_of(5 * rng.standard_normal((d, d)), rng.standard_normal(d), 1.0, family)
-        what = remainder_sum(line, 3 * rng.standard_normal(d), 1e-9, float(d), Neighbours.REPLACE)
+        what = remainder_sum(line, 3 * rng.standard_normal(d), 1e-9, float(d), Adjacency.REPLACE)
         sizes = []
         for row in rows:
             added = what.of_block(Block(row[None], np.ones(1)))
@@ -371,13 +371,13 @@ def test_a_rest_is_at_most_one_in_real_numbers(family):
 )
 def test_steps_that_floats_cannot_hold_are_refused(step, clip):
     with pytest.raises(dp.PrivacyError, match="too large for floats"):
-        remainder_sum(line_of(SQUARE, COEF), np.full(2, step), clip, 2.0, Neighbours.REPLACE)
+        remainder_sum(line_of(SQUARE, COEF), np.full(2, step), clip, 2.0, Adjacency.REPLACE)
 
 
 @pytest.mark.parametrize("family", BENT, **NAMES)
 def test_a_zero_row_and_no_row_leave_nothing(family):
     line = line_of(SQUARE, COEF, family=family)
-    what = remainder_sum(line, np.array([1.0, 2.0]), 1e-3, 2.0, Neighbours.ADD_REMOVE)
+    what = remainder_sum(line, np.array([1.0, 2.0]), 1e-3, 2.0, Adjacency.ADD_REMOVE)
     assert not what.of_block(Block(np.zeros((3, 2)), np.ones(3))).any()
     assert not what.of_block(Block(np.zeros((0, 2)), np.ones(0))).any()
 
@@ -401,7 +401,7 @@ def test_the_score_after_a_step_is_what_is_left(family, seed):
     step = rng.standard_normal(d) / 2
     line = line_of(matrix, coef, 1.5, family)
     source = Rows(Block(x / np.sqrt(d), labels))
-    notion = Neighbours.REPLACE
+    notion = Adjacency.REPLACE
     stack = Stack(1.0, 0.25, notion)
     clip = 1e6
     linked = line.linked(source.block, float(d), notion)
@@ -428,7 +428,7 @@ def test_what_a_count_leaves_is_bounded_by_the_step():
         step = rng.standard_normal(d) * 10 ** rng.uniform(-2, 1)
         line = line_of(matrix, rng.standard_normal(d) * 10 ** rng.uniform(-1, 0.7), family=LOG)
         x = np.column_stack([np.ones(200), rng.uniform(-1, 1, (200, d - 1))])
-        seen = line.linked(Block(x / np.sqrt(d), np.ones(200)), float(d), Neighbours.REPLACE)
+        seen = line.linked(Block(x / np.sqrt(d), np.ones(200)), float(d), Adjacency.REPLACE)
         z = seen.block.rows @ step
         size = seen.influence * np.abs(LOG.left(seen.predictor, z))
         some = (np.abs(seen.predictor) < 29) & (np.abs(z) > 1e-2) & (np.abs(z) < 30)
@@ -451,7 +451,7 @@ def test_what_a_record_leaves_is_bounded_by_the_step():
         step = rng.standard_normal(d) * 10 ** rng.uniform(-2, 1)
         line = line_of(matrix, rng.standard_normal(d) * 10 ** rng.uniform(-1, 0.7), most)
         x = np.column_stack([np.ones(200), rng.uniform(-1, 1, (200, d - 1))])
-        seen = line.linked(Block(x / np.sqrt(d), np.ones(200)), float(d), Neighbours.REPLACE)
+        seen = line.linked(Block(x / np.sqrt(d), np.ones(200)), float(d), Adjacency.REPLACE)
         z = seen.block.rows @ step
         size = seen.influence * np.abs(LOGIT.left(seen.predictor, z))
         some = (np.abs(seen.predictor) < 29) & (np.abs(z) > 1e-2) & (np.abs(z) < 30)
@@ -502,7 +502,7 @@ def largest_change(what, notion, starts=60):
     return worst(added, notion, width, starts, 2)
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_whatever_an_exposure_is_the_stack_keeps_its_bound(notion):
     """Attained: an exposure moves the mean and leaves the direction of a row as it is."""
     stack = Stack.of(notion)
@@ -515,7 +515,7 @@ def test_whatever_an_exposure_is_the_stack_keeps_its_bound(notion):
     assert max(found) > (0.85 if notion.units else 0.97) * stack.bound
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_whatever_an_exposure_is_the_rest_keeps_its_bound(notion):
     bound = notion.pick(2.0, 1.0)
     found = []
@@ -528,7 +528,7 @@ def test_whatever_an_exposure_is_the_rest_keeps_its_bound(notion):
     assert max(found) > (0.6 if notion.units else 0.8) * bound
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_whatever_an_exposure_is_a_record_is_in_one_bin(notion):
     """The sizes of counts and of influences: a unit in parts that add up to its share, a zero row
     in none.
@@ -557,7 +557,7 @@ def test_whatever_an_exposure_is_a_record_is_in_one_bin(notion):
 @pytest.mark.parametrize("coef", [(0.0, 0.0), (30.0, 0.0), (-30.0, 0.0), (1e5, 1e5)])
 def test_means_at_the_far_ends_are_finite_and_bounded(exposure, coef):
     """A mean of e^-30 and less, or e^30 and more: what a record adds is bounded and no NaN."""
-    for notion in (Neighbours.REPLACE, Neighbours.ADD_REMOVE):
+    for notion in (Adjacency.REPLACE, Adjacency.ADD_REMOVE):
         for size in (1e-150, 1e-6, 1.0, 1e6, 1e140):
             line = offset_line(size, np.asarray(coef))
             rows = np.array([[1.0, 1.0, exposure], [1.0, -1.0, exposure]]) / np.sqrt(3)
@@ -569,12 +569,12 @@ def test_means_at_the_far_ends_are_finite_and_bounded(exposure, coef):
                     rest = remainder_sum(line, step, clip, 3.0, notion)
                     for one in (block[:1], block[1:]):
                         for what, most in (
-                            (stack, Stack.of(Neighbours.ADD_REMOVE).bound),
+                            (stack, Stack.of(Adjacency.ADD_REMOVE).bound),
                             (rest, 1.0),
                         ):
                             added = what.of_block(one)
                             assert np.isfinite(added).all()
-                            if what is rest or notion is Neighbours.ADD_REMOVE:
+                            if what is rest or notion is Adjacency.ADD_REMOVE:
                                 assert np.linalg.norm(added) <= most * (1 + 1e-9)
 
 
@@ -597,7 +597,7 @@ def mutant(monkeypatch, name):
         monkeypatch.setattr(families, "FARTHEST", 1e4)
 
 
-@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE_UNIT])
+@pytest.mark.parametrize("notion", [Adjacency.REPLACE, Adjacency.ADD_REMOVE_UNIT])
 @pytest.mark.parametrize(
     "name", ["a clip twice as wide", "weights without the slope", "influence without the weight"]
 )
@@ -615,14 +615,14 @@ def test_mutations_of_the_stack_of_counts_are_caught(name, notion, monkeypatch):
 def test_without_a_limit_of_the_predictor_a_sum_is_not_finite(monkeypatch):
     line = offset_line(1.0, np.array([1e5, 0.0]))
     block = Block(np.array([[1.0, 0.5, 0.0]]) / np.sqrt(3), np.ones(1))
-    what = step_sums(line, 0.1, Stack.of(Neighbours.REPLACE), 3.0)
+    what = step_sums(line, 0.1, Stack.of(Adjacency.REPLACE), 3.0)
     assert np.isfinite(what.of_block(block)).all()
     mutant(monkeypatch, "no limit of the predictor")
     with np.errstate(all="ignore"):
         assert not np.isfinite(what.of_block(block)).all()
 
 
-@pytest.mark.parametrize("notion", Neighbours)
+@pytest.mark.parametrize("notion", Adjacency)
 def test_a_histogram_with_the_bound_of_one_record_is_caught(notion):
     """Two counts in different bins are sqrt 2 apart: 1 is enough only where a record is added."""
     what = histogram(count_edges(), notion)

@@ -9,15 +9,15 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms import sums as maths_sums
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import Block, moment_and_score, row_weights, second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.source import Rows
 from helpers.support import gate_of
 
-NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)
+NOTIONS = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 DIM = 3
 
 
@@ -32,7 +32,7 @@ def worst_change(bounded, neighbours, ball=False, polish=2):
     def value(row, label):
         row = row / max(1, np.linalg.norm(row)) if ball else row
         return bounded.of_block(
-            Block(row[None], np.array([label])).mapped(np.eye(DIM), Neighbours.REPLACE)
+            Block(row[None], np.array([label])).mapped(np.eye(DIM), Adjacency.REPLACE)
         )
 
     def change(flat, labels):

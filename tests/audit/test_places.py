@@ -5,6 +5,7 @@ place.
 import numpy as np
 import pytest
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.histograms import influence_histogram
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.summation_error import (
@@ -24,13 +25,12 @@ from dpinfer.mechanisms.sums import (
     moment_and_score,
     sum_error,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from dpinfer.rows.encoded import Mapped
 from dpinfer.rows.source import Rows
 
 DIM = 4
-NOTION = Neighbours.ADD_REMOVE
+NOTION = Adjacency.ADD_REMOVE
 FAMILIES = {"logit": LOGIT, "identity": IDENTITY, "log": LOG}
 
 
@@ -174,14 +174,14 @@ def test_who_is_mapped_by_products():
     what = moment_and_score(NOTION)
     assert seen_by(what, Mapped(source, matrix, NOTION, moment_error(matrix)))
     assert not seen_by(influence_histogram(1.0, NOTION), Mapped(source, matrix, NOTION))
-    assert seen_by(influence_histogram(1.0, NOTION), Mapped(source, matrix, Neighbours.REPLACE))
+    assert seen_by(influence_histogram(1.0, NOTION), Mapped(source, matrix, Adjacency.REPLACE))
     # more rows than a small error can be counted for
     assert not carried(
         step_error(line.row_map(1.0), line.row_bounds(1.0), clip / 1e3), DEFAULT_MAX_RECORDS
     )
 
 
-@pytest.mark.parametrize("notion", [n for n in Neighbours if not n.units])
+@pytest.mark.parametrize("notion", [n for n in Adjacency if not n.units])
 def test_sums_do_not_depend_on_places_by_more_than_is_counted(notion):
     """The same rows in another order, and one row more before all others: real products."""
     rng = np.random.default_rng(1)

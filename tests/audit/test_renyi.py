@@ -48,7 +48,7 @@ def claim(loss, ridge, scale):
 
 
 def pairs(loss, dim):
-    """Neighbours, ridges, scales.  In the plane records are turned and the ridge is centred where
+    """Adjacency, ridges, scales.  In the plane records are turned and the ridge is centred where
     both are steep.
     """
     if dim == 1:

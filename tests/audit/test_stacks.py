@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.description.intervals import first_cuts
 from dpinfer.errors import PrivacyError
 from dpinfer.fit.column_scaling import ColumnScaling, Winsorised, column_histograms
@@ -25,7 +26,6 @@ from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import BLOCK, Block, exposure_total, moment_and_score, second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from dpinfer.rows import source as source_module
@@ -36,7 +36,7 @@ from dpinfer.schema.design import Design
 
 D = 6
 HEIGHT = 300
-NOTIONS = (Neighbours.REPLACE, Neighbours.ADD_REMOVE)
+NOTIONS = (Adjacency.REPLACE, Adjacency.ADD_REMOVE)
 
 
 def line_of(family):
@@ -56,7 +56,7 @@ def mapped(what, notion, error):
 def winsorised():
     frame = ColumnScaling(np.full(D, 0.1), np.full(D, 0.7), ((3, (1, 2)),))
     change = Winsorised(Rows.of(np.zeros((1, D)), np.ones(1)), frame).change
-    return lambda block: second_moment(Neighbours.REPLACE).of_block(change(block))
+    return lambda block: second_moment(Adjacency.REPLACE).of_block(change(block))
 
 
 def sums_of_rows(notion):
@@ -181,7 +181,7 @@ def test_a_sum_over_all_rows_of_a_stack_is_told_apart():
 
     with pytest.raises(PrivacyError, match="one part for each"):
         list(block.stacked(HEIGHT).parts(forgetful))
-    of_block = second_moment(Neighbours.REPLACE).of_block
+    of_block = second_moment(Adjacency.REPLACE).of_block
     twice = [of_block(block[: 2 * HEIGHT]), of_block(block[2 * HEIGHT :])]
     parts = list(block.stacked(HEIGHT).parts(of_block))
     assert not same([parts[0] + parts[1], parts[2] + parts[3]], twice)
@@ -207,7 +207,7 @@ def test_no_block_has_more_rows_than_are_proved_for(dim):
 def test_a_block_twice_as_long_is_refused(monkeypatch):
     n = 8 * BLOCK
     source = Rows.of(np.full((n, 3), 0.1), np.ones(n))
-    of_block = second_moment(Neighbours.REPLACE).of_block
+    of_block = second_moment(Adjacency.REPLACE).of_block
     source.total(of_block)
     monkeypatch.setattr(source_module, "BLOCK", 2 * BLOCK)
     with pytest.raises(PrivacyError, match="more rows than sums are proved for"):
@@ -220,7 +220,7 @@ def test_short_rows_have_the_same_bits_on_any_number_of_threads(threads):
     rng = np.random.default_rng(0)
     n = 7 * PIECE * BLOCK + 1234
     source = Rows.of(rng.standard_normal((n, 2)), np.where(rng.random(n) < 0.5, 1.0, -1.0))
-    of_block = moment_and_score(Neighbours.REPLACE).of_block
+    of_block = moment_and_score(Adjacency.REPLACE).of_block
     with workers.worker_pool(threads):
         assert source.parallel
         found = source.total(of_block)

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit import recipe
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.fit.recipe import Subject, fit
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import SEARCHED, spent
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisySum
@@ -70,7 +70,7 @@ def test_guarantee_stepped_composition(kind, budget, numbers):
     """Gaussian sums that spend the budget to the last digit and no more, with a release of scales
     or without.
     """
-    for code in Neighbours:
+    for code in Adjacency:
         releases = PLANS[kind](budget, code).releases(numbers=numbers).all
         assert all(
             isinstance(release, NoisySum) and isinstance(release.share, dp.ZCDP)
@@ -163,12 +163,12 @@ def hopeless(steps, n, weighted=False):
 
 # bounds ten times too wide: of most fits of these, age is winsorised
 WIDE = [Number("age", -360.0, 440.0), Number("hours", -10.0, 10.0), TERMS[2]]
-CASES = [(kind, code, False) for kind in FITTED for code in Neighbours]
+CASES = [(kind, code, False) for kind in FITTED for code in Adjacency]
 CASES += [
-    ("logistic", Neighbours.REPLACE, True),
-    ("least squares", Neighbours.ADD_REMOVE_UNIT, True),
-    ("rates", Neighbours.REPLACE_UNIT, True),
-    ("counts", Neighbours.ADD_REMOVE, True),
+    ("logistic", Adjacency.REPLACE, True),
+    ("least squares", Adjacency.ADD_REMOVE_UNIT, True),
+    ("rates", Adjacency.REPLACE_UNIT, True),
+    ("counts", Adjacency.ADD_REMOVE, True),
 ]
 
 
@@ -183,7 +183,7 @@ def test_guarantee_released_values_only(kind, code, weighted, monkeypatch):
     played(kind, code, weighted, TERMS, monkeypatch)
 
 
-@pytest.mark.parametrize("code", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
+@pytest.mark.parametrize("code", [Adjacency.REPLACE, Adjacency.ADD_REMOVE])
 @pytest.mark.parametrize("kind", FITTED)
 def test_limits_of_winsorised_numbers_are_released_values_too(kind, code, monkeypatch):
     """With bounds ten times too wide: limits, clips and radii follow from the releases."""
@@ -252,7 +252,7 @@ def test_no_record_at_all_is_a_fit_where_their_number_is_private():
         assert not np.isfinite(result.conf_int()).any()
 
 
-@pytest.mark.parametrize("code", Neighbours)
+@pytest.mark.parametrize("code", Adjacency)
 @pytest.mark.parametrize("kind", ["counts", "rates"])
 def test_every_release_of_counts_is_carried_out_as_it_is_booked(kind, code, monkeypatch):
     """Each once and in order, with the bound and the noise that the ledger has."""

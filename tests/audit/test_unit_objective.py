@@ -9,11 +9,11 @@ import pytest
 from scipy.special import logsumexp
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.losses import slope_kind
 from dpinfer.mechanisms.privacy_cost import OF_UNITS, PerturbedObjective
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.release import LaplaceMinimum
 from helpers.exact import Pair
 
@@ -196,7 +196,7 @@ def orthogonal_rows(dim, ridge=1.0, knee=0.5):
     """d orthogonal rows of weight 1/d at the steep end of their bend, against one steep row that
     points away.
     """
-    risk = Risk(dp.HuberHinge(knee), ridge, 1, Neighbours.REPLACE_UNIT)
+    risk = Risk(dp.HuberHinge(knee), ridge, 1, Adjacency.REPLACE_UNIT)
     theta = np.full(dim, 1 - knee + 1e-9)
     away = -np.ones(dim) / math.sqrt(dim)
     pair = (np.eye(dim), np.full(dim, 1 / dim)), (away[None], np.ones(1))
@@ -206,7 +206,7 @@ def orthogonal_rows(dim, ridge=1.0, knee=0.5):
 def test_mutation_the_pure_rate_of_a_row_is_caught():
     """Two orthogonal rows of weight 1/2: .859 at ε = .75 with κ = log(1 + k)."""
     risk, pair = orthogonal_rows(2)
-    row = Risk(risk.loss, risk.ridge, 1, Neighbours.REPLACE)
+    row = Risk(risk.loss, risk.ridge, 1, Adjacency.REPLACE)
     rate = row.perturbation_rate(0.75)
     assert log_ratio(risk, rate, *pair) == pytest.approx(0.859, abs=1e-3)
     with pytest.raises(dp.BudgetError, match=r"must exceed 0\.666667"):
@@ -233,7 +233,7 @@ def test_random_units_never_exceed_epsilon(loss, sharp):
     for _ in range(400):
         d, epsilon = int(rng.integers(1, 5)), float(rng.uniform(0.2, 3))
         k = epsilon / rng.uniform(1.01, 10)
-        risk = Risk(loss, loss.curvature_bound / k, 1, Neighbours.REPLACE_UNIT)
+        risk = Risk(loss, loss.curvature_bound / k, 1, Adjacency.REPLACE_UNIT)
         pull = 10 * rng.standard_normal(d)
         assert risk.penalty > risk.smallest_penalty(epsilon)
         units = []
@@ -253,7 +253,7 @@ def test_the_sharp_logistic_constant_of_units():
     for rate, free in ((1.0, True), (1.5, True), (0.8, False)):
         found = (rate * steep + steep * (1 - steep)).max()
         assert (found <= rate * (1 + 1e-12)) == free
-    risk = Risk.penalised(dp.Logistic(), 0.01, 100, Neighbours.REPLACE_UNIT)
+    risk = Risk.penalised(dp.Logistic(), 0.01, 100, Adjacency.REPLACE_UNIT)
     booked = LaplaceMinimum.of("estimate", dp.PureDP(1.1), risk, sharp=True)
     assert booked.sharp
     assert booked.units
@@ -300,7 +300,7 @@ def test_one_unit_added_or_removed_has_half_the_noise(loss):
     """Exact divergences in the plane with σ = s/2 and one side without the unit."""
     ridge, scale = 6.0, 2.0
     claimed = claim(loss, ridge, scale)
-    assert Risk(loss, ridge, 1, Neighbours.ADD_REMOVE_UNIT).perturbed(scale / 2) == claimed
+    assert Risk(loss, ridge, 1, Adjacency.ADD_REMOVE_UNIT).perturbed(scale / 2) == claimed
     rng, ratios = np.random.default_rng(1), []
     for step in range(6):
         rows, weights = unit(rng, 2, 1 + step % 3, np.pi / 2, 0.05)

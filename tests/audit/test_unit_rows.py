@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import column_histograms
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.minimise import minimum
@@ -24,13 +25,12 @@ from dpinfer.mechanisms.sums import (
     second_moment,
     sum_error,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.numerics.links import LOGIT
 from dpinfer.rows.source import Rows
 from helpers.support import clipped_sums, influences_at
 
-UNITS = (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
+UNITS = (Adjacency.REPLACE_UNIT, Adjacency.ADD_REMOVE_UNIT)
 LINE = np.array([0.3, -0.2, 0.1])
 
 
@@ -164,7 +164,7 @@ def test_rows_without_an_id_or_a_weight_count_for_nothing():
     ids[40:80] = 99  # one unit whose weights would add up to more than a float
     broken = source.counted(1.0, ids, weights)
     whole = np.array([index for index in range(400) if index >= 40 or not index])
-    for bounded in sums_of(Neighbours.REPLACE_UNIT):
+    for bounded in sums_of(Adjacency.REPLACE_UNIT):
         values = [
             Rows(s.block.mapped(matrix, UNITS[0])).total(bounded.of_block)
             for s in (plain, without, broken)
@@ -184,7 +184,7 @@ def test_rows_without_an_id_or_a_weight_count_for_nothing():
 def test_no_rows_at_all():
     empty = Rows.of(np.zeros((5, 3)), np.ones(5)).counted(1.0, np.full(5, -1))
     assert empty.n == 0
-    for bounded in sums_of(Neighbours.ADD_REMOVE_UNIT):
+    for bounded in sums_of(Adjacency.ADD_REMOVE_UNIT):
         assert not empty.total(bounded.of_block).any()
 
 
@@ -276,7 +276,7 @@ def test_the_minimum_of_long_units_is_within_its_error():
     counted = source.counted(1.0, ids)
     risks = [
         Risk.penalised(dp.Logistic(), 0.01, counted.n, n)
-        for n in (Neighbours.REPLACE, Neighbours.REPLACE_UNIT)
+        for n in (Adjacency.REPLACE, Adjacency.REPLACE_UNIT)
     ]
     row, unit = (risk.minimum_error(3) * risk.ridge for risk in risks)
     assert unit - row == pytest.approx(UNIT * DEFAULT_MAX_RECORDS, rel=1e-6)

@@ -9,17 +9,17 @@ import pytest
 from scipy.special import expit
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.losses import slope_and_curvature
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score, second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import count_edges, inner_edges
 from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from helpers.support import clipped_sums, influences_at
 
-NOTIONS = (Neighbours.REPLACE_UNIT, Neighbours.ADD_REMOVE_UNIT)
+NOTIONS = (Adjacency.REPLACE_UNIT, Adjacency.ADD_REMOVE_UNIT)
 DIM = 2
 LINE = np.array([0.3, -0.7])
 COEF = 5 * np.array([0.6, -0.8])

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import dpinfer as dp
-from dpinfer.neighbours import Neighbours
+from dpinfer.adjacency import Adjacency
 from helpers.people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, table, tells
 from helpers.terminal import fails, run_here, succeeds
 
@@ -67,7 +67,7 @@ def test_nothing_tells_the_number_of_rows(folder, rows):
 
 def test_a_private_number_of_units(folder):
     ledger(folder, "--neighbours", "add-remove")
-    assert dp.Ledger.open(folder / "l.db").neighbours is Neighbours.ADD_REMOVE_UNIT
+    assert dp.Ledger.open(folder / "l.db").neighbours is Adjacency.ADD_REMOVE_UNIT
     given = [*FIT, "--neighbours", "add-remove", "--ledger", "l.db"]
     shown = succeeds(run_here(*given, "--dry-run", cwd=folder))
     assert "table.csv, number of units and of rows private" in " ".join(shown.split())

@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import moment_and_score
-from dpinfer.neighbours import Neighbours
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
 from helpers import people, tables
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 
-WHAT = moment_and_score(Neighbours.REPLACE).of_block
+WHAT = moment_and_score(Adjacency.REPLACE).of_block
 
 
 def records(native):

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import moment_and_score, sum_error
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # the engines warn of much
 
 RECORDS = "ill ~ age + w + sex"
 PERSONS = "y ~ a + b"
-ROWS = Neighbours.REPLACE
+ROWS = Adjacency.REPLACE
 WHAT = moment_and_score(ROWS).of_block
 
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows import workers
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
@@ -93,9 +93,7 @@ def test_persons(engine):
             pending.opened() as source,
             death_in_pass(engine, 2) if native is not frame else nullcontext(),
         ):
-            sums += [
-                source.total(second_moment(Neighbours.REPLACE_UNIT).of_block) for _ in range(3)
-            ]
+            sums += [source.total(second_moment(Adjacency.REPLACE_UNIT).of_block) for _ in range(3)]
     assert np.allclose(sums, sums[0], rtol=1e-12, atol=1e-12)
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.sums import moment_and_score, second_moment, sum_error
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import inner_edges
 from dpinfer.schema.formula import parse
 from dpinfer.tables.table import read
@@ -156,7 +156,7 @@ def test_sums(engine, name):
     response, terms = parse(fit.formula, fit.schema)
     unit, notion = (
         fit.schema.unit,
-        Neighbours.of(fit.neighbours or "replace", units=fit.schema.unit.many),
+        Adjacency.of(fit.neighbours or "replace", units=fit.schema.unit.many),
     )
     pair = [
         read(native, response, terms, fit.kind, unit)[1]

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import norm
 from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.description.intervals import (
     Bracket,
     Histogram,
@@ -23,7 +24,6 @@ from dpinfer.description.intervals import (
 )
 from dpinfer.mechanisms.column_sums import CELLS, QUARTILES, Grouping, Numbers, histograms
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 
 Z = float(norm.ppf(0.975))
 
@@ -164,7 +164,7 @@ def counted(values, is_integer, low, high, noise=0.0, seed=0, rounds=2):
     rng = np.random.default_rng(seed)
     cuts = first_cuts(numbers, 1)
     for last in [False] * rounds + [True]:
-        exact = histograms(numbers, cuts, Grouping(), Neighbours.REPLACE).of_block(block)
+        exact = histograms(numbers, cuts, Grouping(), Adjacency.REPLACE).of_block(block)
         found = Histogram.of(exact + noise * rng.standard_normal(len(exact)), cuts, numbers, 0, 0)
         if not last:
             cuts = closer_cuts(brackets_of([[found]], np.array([noise])), numbers)
@@ -262,7 +262,7 @@ def test_a_quartile_that_the_last_look_missed_is_not_lost():
     block = Block(np.column_stack([np.ones(len(values)), values]), np.zeros(len(values)))
     cell = int(numbers.cells(np.array([[50.5]])).item())
     cuts = closer_cuts([[[Bracket(cell, cell + 1311, 12)] * 3]], numbers)
-    exact = histograms(numbers, cuts, Grouping(), Neighbours.REPLACE).of_block(block)
+    exact = histograms(numbers, cuts, Grouping(), Adjacency.REPLACE).of_block(block)
     found = Histogram.of(exact, cuts, numbers, 0, 0)
     one = found.quantile(0.5, np.full(len(found.edges), 5000.0), Z)
     assert one.low <= np.median(values) <= one.high

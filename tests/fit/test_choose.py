@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Options
-from dpinfer.neighbours import Neighbours
 from dpinfer.schema.design import Design
 
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a", "b"))
@@ -119,7 +119,7 @@ def test_releases_are_public_facts_in_order():
     assert steps[-2:] == ["estimate", "rest"]
     assert [release.step for release in chosen(budget=APPROX).releases(9**9)] == steps
     assert [r.step for r in chosen(budget=dp.PureDP(1.0)).releases(100)] == ["estimate", "matrices"]
-    assert chosen(budget=APPROX, neighbours="add-remove").neighbours is Neighbours.ADD_REMOVE
+    assert chosen(budget=APPROX, neighbours="add-remove").neighbours is Adjacency.ADD_REMOVE
 
 
 def test_neighbours_of_an_estimator_reach_the_ledger_and_the_result():
@@ -131,7 +131,7 @@ def test_neighbours_of_an_estimator_reach_the_ledger_and_the_result():
     ).fit(X, y)
     assert model.result_.privacy.neighbours == "add-remove"
     assert model.result_.model.n is None
-    assert ledger.entries()[0].neighbours is Neighbours.ADD_REMOVE
+    assert ledger.entries()[0].neighbours is Adjacency.ADD_REMOVE
     with pytest.raises(dp.LedgerError, match="made with neighbours='replace'"):
         model.set_params(neighbours=None).fit(X, y)
     with pytest.raises(dp.InputError, match="'replace' or 'add-remove'"):

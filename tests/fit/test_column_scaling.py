@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import Winsorised, public_scaling, release_scaling, scaled_columns
 from dpinfer.fit.step_plan import SCALES
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.splines import b_splines, natural_splines
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number, Outcome
@@ -29,7 +29,7 @@ def table(n=5000, seed=0):
     return np.column_stack([rng.normal(45, 12, n).clip(0, 100), rng.random(n) < 0.3, rng.random(n)])
 
 
-def frame_of(x, rho=0.5, seed=1, design=DESIGN, notion=Neighbours.REPLACE):
+def frame_of(x, rho=0.5, seed=1, design=DESIGN, notion=Adjacency.REPLACE):
     plan = dp.GeometryPlan(dp.ZCDP(rho), neighbours=notion)
     booked = plan.releases(numbers=len(scaled_columns(design))).of(SCALES)
     source = Rows.of(design.rows(x), np.ones(len(x)))
@@ -41,7 +41,7 @@ def test_numbers_of_their_own_are_framed():
     assert scaled_columns(Design.of_terms([TERMS[1]])).tolist() == []
 
 
-@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.ADD_REMOVE])
+@pytest.mark.parametrize("notion", [Adjacency.REPLACE, Adjacency.ADD_REMOVE])
 def test_a_range_holds_nearly_all_and_is_not_much_wider(notion):
     """Bounds of 2,000 around numbers from 0 to 100: a range of a few bins of the second histogram."""
     x = table()

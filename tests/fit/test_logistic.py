@@ -11,10 +11,10 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit import recipe
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.result.statements import OPEN, REPORTED
 from dpinfer.rows.encoded import Mapped, cached
@@ -143,12 +143,12 @@ def test_a_zero_step_is_released_where_nothing_is_seen(recorder):
 def test_rows_are_mapped_the_same_in_memory_and_block_by_block():
     source, matrix = source_of(values(3000)), np.random.default_rng(0).standard_normal((2, 4))
     total = lambda block: (block.weights * block.labels) @ block.rows  # noqa: E731
-    lazy = Mapped(source, 9 * matrix, Neighbours.REPLACE)
+    lazy = Mapped(source, 9 * matrix, Adjacency.REPLACE)
     assert (lazy.n, lazy.dim) == (3000, 2)
     assert isinstance(cached(lazy), Rows)
     assert np.array_equal(lazy.total(total), cached(lazy).total(total))
     assert np.allclose(
-        lazy.total(total), Rows(source.block.mapped(9 * matrix, Neighbours.REPLACE)).total(total)
+        lazy.total(total), Rows(source.block.mapped(9 * matrix, Adjacency.REPLACE)).total(total)
     )
 
 

@@ -6,10 +6,10 @@ from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import pld_privacy_accountant as pld
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.penalised_plan import default_penalty, default_plan
 from dpinfer.mechanisms.privacy_cost import largest_curvature_ratio
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import unsvec
 from dpinfer.privacy import accountant
 from dpinfer.privacy.entries import Entry
@@ -70,7 +70,7 @@ def test_default_plan_spends_the_budget(budget):
 )
 @pytest.mark.parametrize("n", [1, 50, 10**6])
 @pytest.mark.parametrize("loss", [dp.Logistic(), dp.HuberHinge(0.1)])
-@pytest.mark.parametrize("notion", [Neighbours.REPLACE, Neighbours.REPLACE_UNIT])
+@pytest.mark.parametrize("notion", [Adjacency.REPLACE, Adjacency.REPLACE_UNIT])
 def test_default_penalty_is_valid(budget, n, loss, notion):
     for mechanism in (OBJECTIVE, OUTPUT, *[GAUSSIAN] * isinstance(budget, dp.ZCDP)):
         plan = dp.Plan(mechanism, *budget.split(2, 1, 1))
@@ -84,7 +84,7 @@ def test_default_penalty_leaves_nine_tenths_of_the_share():
     risk = Risk.penalised(dp.Logistic(), default_penalty(plan, dp.Logistic(), 100, 4), 100)
     assert 2 * risk.perturbation_rate(0.7) == pytest.approx(0.63)
     penalty = default_penalty(plan, dp.Logistic(), 100, 4, units=True)
-    of_units = Risk.penalised(dp.Logistic(), penalty, 100, Neighbours.REPLACE_UNIT)
+    of_units = Risk.penalised(dp.Logistic(), penalty, 100, Adjacency.REPLACE_UNIT)
     assert 2 * of_units.perturbation_rate(0.7) == pytest.approx(0.63)
 
 

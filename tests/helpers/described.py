@@ -2,7 +2,7 @@
 
 import math
 
-from dpinfer.neighbours import Neighbours
+from dpinfer.adjacency import Adjacency
 from dpinfer.privacy.budget import ZCDP
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.description import OPEN_NOISE, Description, Figure
@@ -60,7 +60,7 @@ def privacy(**options):
         "events": events,
         "in_ledger": True,
         "private": True,
-        "neighbours": Neighbours.REPLACE,
+        "neighbours": Adjacency.REPLACE,
         "release": "0123456789abcdef",
     }
     return Privacy(**(given | options))

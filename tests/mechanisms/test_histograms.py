@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import CountSizes, Tail, TailLaw
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import BINS, COUNT_BINS, count_edges, inner_edges
 
 
 def counts(y, low, high):
-    return histogram(inner_edges(low, high), Neighbours.REPLACE).of_block(
+    return histogram(inner_edges(low, high), Adjacency.REPLACE).of_block(
         Block(np.ones((len(y), 1)), y)
     )
 
@@ -21,7 +21,7 @@ def test_a_histogram_counts_everybody_once():
     y = np.array([-5.0, -1.0, -0.99, 0.0, 0.9, 1.0, 7.0])
     assert counts(y, -1, 1).tolist() == [3, *[0] * 7, 1, *[0] * 6, 3]
     zero = Block(np.zeros((3, 1)), np.zeros(3))
-    assert histogram(inner_edges(-1, 1), Neighbours.REPLACE).of_block(zero).sum() == 0
+    assert histogram(inner_edges(-1, 1), Adjacency.REPLACE).of_block(zero).sum() == 0
 
 
 def zoomed(y, noise=0.0, seed=0):
@@ -154,7 +154,7 @@ def test_an_end_that_noise_may_have_filled_is_cut():
 
 def sizes_of(y, noise=0.0, seed=0):
     """What the histogram of counts over their bound says."""
-    what = histogram(count_edges(), Neighbours.REPLACE)
+    what = histogram(count_edges(), Adjacency.REPLACE)
     counts = what.of_block(Block(np.ones((len(y), 1)), y))[::-1]
     drawn = counts + noise * np.random.default_rng(seed).standard_normal(COUNT_BINS)
     return CountSizes.of(Tail.halving(drawn, float(len(y)), noise, 1.0))
@@ -165,13 +165,13 @@ def test_the_bins_of_counts_are_six_decades_and_hold_everybody():
     assert len(edges) == COUNT_BINS - 1
     assert edges[::-1] == pytest.approx(2.0 ** -np.arange(1.0, COUNT_BINS))
     y = np.array([0.0, 1e-300, 1e-7, 0.49, 0.5, 1.0, 7.0])
-    counts = histogram(edges, Neighbours.REPLACE).of_block(Block(np.ones((7, 1)), y))
+    counts = histogram(edges, Adjacency.REPLACE).of_block(Block(np.ones((7, 1)), y))
     assert counts.sum() == 7
     assert counts[0] == 3
     assert counts[-1] == 3
     # an outcome on an edge is above it, whatever the rounding of a logarithm would say
     for k in range(1, COUNT_BINS):
-        place = histogram(edges, Neighbours.REPLACE).of_block(
+        place = histogram(edges, Adjacency.REPLACE).of_block(
             Block(np.ones((1, 1)), np.array([2.0**-k]))
         )
         assert place[::-1].argmax() == k - 1
@@ -222,7 +222,7 @@ def test_few_events_are_seen_below_a_generous_bound(bound):
     y = np.zeros(20_000)
     y[:720] = 1 / bound
     for seed in range(20):
-        what = histogram(count_edges(), Neighbours.REPLACE)
+        what = histogram(count_edges(), Adjacency.REPLACE)
         counts = what.of_block(Block(np.ones((len(y), 1)), y))[::-1]
         drawn = counts + 80 * np.random.default_rng(seed).standard_normal(COUNT_BINS)
         found = CountSizes.of(Tail.halving(drawn, 20_000.0, 80.0, 1.0, generous=True))
@@ -247,7 +247,7 @@ def test_influences_are_counted_in_the_bins_of_their_tail():
     """A bin holds what its edges say, the largest first, beyond the largest in the first."""
     sizes = np.array([5.0, 1.99, 1.0, 0.999, 0.25, 2.0 * 2.0**-12, 1e-9, 0.0])
     block = Block(np.ones((8, 1)), sizes)
-    counts = influence_histogram(2.0, Neighbours.REPLACE).of_block(block)
+    counts = influence_histogram(2.0, Adjacency.REPLACE).of_block(block)
     tail = Tail.halving(counts, 8.0, 1.0, 2.0)
     beyond = (sizes[:, None] >= tail.edges).sum(axis=0)
     assert np.cumsum(counts)[:-1].tolist() == beyond[:-1].tolist()

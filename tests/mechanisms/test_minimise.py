@@ -3,10 +3,10 @@ import pytest
 from scipy import optimize
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.minimise import minimise, minimum
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import Block, second_moment
-from dpinfer.neighbours import Neighbours
 from dpinfer.rows.encoded import Mapped, sample
 from dpinfer.rows.source import Rows
 from helpers.support import labelled, unit_rows
@@ -144,7 +144,7 @@ def test_a_sample_is_taken_of_many_rows_in_memory_alone():
     X, y = labelled(200_000, 3)
     source = Rows.of(X, y)
     total = sample(source)
-    of_block = second_moment(Neighbours.REPLACE).of_block
+    of_block = second_moment(Adjacency.REPLACE).of_block
     assert np.allclose(total(of_block), source.total(of_block), rtol=0.05, atol=2000)
     assert sample(Rows.of(X[:20_000], y[:20_000])) is None
-    assert sample(Mapped(source, np.eye(3), Neighbours.REPLACE)) is None
+    assert sample(Mapped(source, np.eye(3), Adjacency.REPLACE)) is None

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.inference.newton import least_squares_pilot
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import Block
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.links import FAMILIES, IDENTITY, LOG, LOGIT
 
 D, N = 4, 900
@@ -21,7 +21,7 @@ def data(seed=0):
 
 
 A = np.diag([0.3, 0.4, 0.2, 0.25])
-STACK = Stack.of(Neighbours.REPLACE)
+STACK = Stack.of(Adjacency.REPLACE)
 
 
 def line_of(coef, family=IDENTITY, most=np.inf):
@@ -105,8 +105,8 @@ def test_a_step_of_counts_and_its_rest_lead_to_the_score_where_it_ends():
     block = Block(np.column_stack([x, offset]), y)
     a = np.linalg.solve(4 * A.T, way)
     score, hessian, _ = STACK.split(step_sums(line, 1e3, STACK, 1.0).of_block(block), D, 1e3)
-    rest = 1e3 * remainder_sum(line, a, 1e3, 1.0, Neighbours.REPLACE).of_block(block)
-    at = line.linked(block, 1.0, Neighbours.REPLACE).block
+    rest = 1e3 * remainder_sum(line, a, 1e3, 1.0, Adjacency.REPLACE).of_block(block)
+    at = line.linked(block, 1.0, Adjacency.REPLACE).block
     assert at.weights.min() < 0.9  # some count less
     means = np.exp(x @ (coef + way) + 2 * offset)
     there = ((y - means) * at.weights) @ (4 * x @ A.T)
@@ -129,8 +129,8 @@ def test_a_step_and_its_rest_lead_to_the_score_where_it_ends():
     a = np.linalg.solve(A.T, way)
     block = Block(x, labels)
     score, hessian, _ = STACK.split(step_sums(line, 10.0, STACK, 1.0).of_block(block), D, 10.0)
-    rest = 10.0 * remainder_sum(line, a, 10.0, 1.0, Neighbours.REPLACE).of_block(block)
-    at = line.linked(block, 1.0, Neighbours.REPLACE).block
+    rest = 10.0 * remainder_sum(line, a, 10.0, 1.0, Adjacency.REPLACE).of_block(block)
+    at = line.linked(block, 1.0, Adjacency.REPLACE).block
     assert at.weights.min() < 0.9  # some count less
     there = ((labels + 1) / 2 - 1 / (1 + np.exp(-x @ (coef + way)))) * at.weights @ (x @ A.T)
     assert score - hessian @ a - rest == pytest.approx(there, abs=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.neighbours import Neighbours
+from dpinfer.adjacency import Adjacency
 from dpinfer.result import coefficient_table, differences, text
 from dpinfer.result.estimates import AT_ZERO
 from helpers.open_results import opened
@@ -160,7 +160,7 @@ def test_what_is_the_same_is_said_once():
         "Records: 5,000",
         "Privacy: zero-concentrated differential privacy (zCDP) with rho = 0.1",
         "Protects: one person",
-        "Neighbours: one record replaced",
+        "Adjacency: one record replaced",
         "Release: not booked",
     ):
         assert words in same
@@ -186,8 +186,8 @@ WIDER = tuple(
 DIFFER = {
     "Privacy": (with_privacy(LOGIT, budget=dp.PureDP(0.7)), "epsilon = 0.7"),
     "Protects": (with_privacy(LOGIT, unit="one visit"), "one visit"),
-    "Neighbours": (
-        with_privacy(LOGIT, neighbours=Neighbours.ADD_REMOVE),
+    "Adjacency": (
+        with_privacy(LOGIT, neighbours=Adjacency.ADD_REMOVE),
         "one record added or removed",
     ),
     "Release": (with_privacy(LOGIT, in_ledger=True, release="abc"), "abc"),

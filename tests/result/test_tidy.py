@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.neighbours import Neighbours
+from dpinfer.adjacency import Adjacency
 from helpers.open_results import opened
 
 RESULT = opened()
@@ -69,7 +69,7 @@ def test_glance_has_the_numbers_of_the_budget(budget, epsilon, delta, rho):
 
 
 def test_a_private_number_of_records_is_missing():
-    apart = dataclasses.replace(RESULT.privacy, neighbours=Neighbours.ADD_REMOVE)
+    apart = dataclasses.replace(RESULT.privacy, neighbours=Adjacency.ADD_REMOVE)
     model = dataclasses.replace(RESULT.model, n=None)
     row = dataclasses.replace(RESULT, model=model, privacy=apart).glance().iloc[0]
     assert math.isnan(row["nobs"])

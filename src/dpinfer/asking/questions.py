@@ -17,10 +17,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.asking.from_spec import Data, budget_of, model_of
 from dpinfer.asking.spec import RULES, Spec, check, check_name
 from dpinfer.errors import InputError
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.schema.schema import Schema
@@ -133,7 +133,7 @@ class AnalystQuestion:
         assert isinstance(budget, PureDP)
         return replace(bare, epsilon=budget.epsilon)
 
-    def model(self, schema: Schema, neighbours: Neighbours) -> "LinearModel":
+    def model(self, schema: Schema, neighbours: Adjacency) -> "LinearModel":
         """Return the estimator that is asked for; nothing is booked and nothing is read."""
         model = model_of(self._spec(), Data(None, schema, self.formula))
         model.set_params(neighbours=str(neighbours))

@@ -9,13 +9,13 @@ import typer
 from rich.text import Text
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.asking.from_spec import budget_of
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.options import NeighboursOption, privacy_section
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError, LedgerError, one_of_two
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import delta_of
@@ -62,7 +62,7 @@ def init(  # noqa: PLR0913  (the public face)
     declared = None if schema is None else dp.Schema.read(schema)
     asked = one_of_two("--adjacency", adjacency, "--neighbours", neighbours)
     many = declared is not None and declared.unit.many
-    relation = Neighbours.of(asked or Neighbours.REPLACE, units=many)
+    relation = Adjacency.of(asked or Adjacency.REPLACE, units=many)
     assert total is not None
     if ledger.exists():
         raise InputError(

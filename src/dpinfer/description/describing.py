@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.description.intervals import closer_cuts, first_cuts
 from dpinfer.description.plan import (
     BINS,
@@ -38,7 +39,6 @@ from dpinfer.mechanisms.column_sums import (
     moment_squares,
     moments,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.noise_laws import Gaussian, Laplace, Law
 from dpinfer.privacy.budget import Budget, require_promise
@@ -287,7 +287,7 @@ def describing(
     unit = schema.unit
     if not isinstance(level, float) or not 0.5 <= level < 1:
         raise InputError("level must be a number between 0 and 1, at least 0.5")
-    relation = Neighbours.of(adjacency or Neighbours.REPLACE, units=unit.many)
+    relation = Adjacency.of(adjacency or Adjacency.REPLACE, units=unit.many)
     if relation.units and not unit.many:
         raise InputError(f"adjacency={str(relation)!r} needs ids: give the schema a [unit] column")
     wanted = _wanted(schema, columns)

@@ -14,11 +14,11 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.description.intervals import LONGEST_HISTOGRAM
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.mechanisms.column_sums import QUARTILES, Grouping, Levels, Numbers
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share
@@ -163,7 +163,7 @@ class DescriptionPlan:
 
     budget: Budget
     column_sets: tuple[ColumnSet, ...]
-    adjacency: Neighbours
+    adjacency: Adjacency
     equal_weights: bool
     records: int = DEFAULT_MAX_RECORDS
 

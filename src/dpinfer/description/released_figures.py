@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.description.intervals import (
     Brackets,
     Histogram,
@@ -31,7 +32,6 @@ from dpinfer.description.plan import (
     number_of,
 )
 from dpinfer.mechanisms.column_sums import QUARTILES, Cuts, MomentWeights
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.result import description
 from dpinfer.result.description import Figure
@@ -60,7 +60,7 @@ class Facts:
     """
 
     z: float
-    adjacency: Neighbours
+    adjacency: Adjacency
     units: int | None
     total: float | None
     equal_weights: bool

@@ -16,6 +16,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError, one_of_two
 from dpinfer.fit.choose import choose
 from dpinfer.fit.linear import LeastSquares, LinearPlan
@@ -24,7 +25,6 @@ from dpinfer.fit.penalised_plan import Plan
 from dpinfer.fit.poisson import Counts, PoissonPlan
 from dpinfer.fit.recipe import NoLoss, Options, Recipe, Subject, entry, fit
 from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.entries import Book, Entry
@@ -411,7 +411,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def number_is_private(self) -> bool:
         """Whether even the number of records or units is private."""
         asked = (self._adjacency, getattr(self.plan, "neighbours", None))
-        return any(code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked)
+        return any(code in (Adjacency.ADD_REMOVE, Adjacency.ADD_REMOVE_UNIT) for code in asked)
 
     @property
     def _adjacency(self) -> str | None:

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from dpinfer import persistence
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.inference.ranges import Range, clear_of, friendly, magnitude, zoomed
 from dpinfer.mechanisms.histograms import histogram, histogram_bound, histogram_l1_bound
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import COLUMN_ZOOMS, MAGNITUDES
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, require_promise
@@ -129,7 +129,7 @@ class BoundsPlan:
     budget: PureDP | ZCDP | ApproxDP
     ranges: tuple[str, ...]
     levels: tuple[str, ...]
-    neighbours: Neighbours = Neighbours.REPLACE
+    neighbours: Adjacency = Adjacency.REPLACE
     records: int = DEFAULT_MAX_RECORDS
 
     def __post_init__(self) -> None:
@@ -234,7 +234,7 @@ class Learning:
     table: Any
     draft: Draft
     plan: BoundsPlan
-    neighbours: Neighbours
+    neighbours: Adjacency
     n: int | None
     skipped: tuple[str, ...]
 
@@ -339,7 +339,7 @@ def learning(
         raise InputError(_nothing(skipped))
     ranges = tuple(name for name, gap in gaps.items() if not gap.levels)
     levels = tuple(name for name, gap in gaps.items() if gap.levels)
-    adjacency = Neighbours.of(neighbours or Neighbours.REPLACE, units=draft.unit.many)
+    adjacency = Adjacency.of(neighbours or Adjacency.REPLACE, units=draft.unit.many)
     if adjacency.units and not draft.unit.many:
         raise InputError(f"adjacency={str(adjacency)!r} needs ids: give the schema a [unit] column")
     wanted = [*(gap.column for gap in gaps.values()), *draft.unit.columns]

@@ -13,12 +13,12 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.inference.moments import SURE, Columns, Local
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.winsorising import Histograms
 from dpinfer.mechanisms.histograms import counts_of
 from dpinfer.mechanisms.sums import Block, BoundedSum, Change, row_weights
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.numerics.bins import BINS, inner_edges
 from dpinfer.privacy.gate import Gate
@@ -54,7 +54,7 @@ def answers(design: Design) -> npt.NDArray[np.bool_]:
 
 
 def column_histograms(
-    columns: Indices, edges: Array, radius: float, neighbours: Neighbours
+    columns: Indices, edges: Array, radius: float, neighbours: Adjacency
 ) -> BoundedSum:
     """Return the query of one histogram per column, in bins of equal width.
 
@@ -90,7 +90,7 @@ def column_histograms(
     return BoundedSum(of_block, column_histograms_bound(len(columns), neighbours))
 
 
-def column_histograms_bound(number: int, neighbours: Neighbours) -> float:
+def column_histograms_bound(number: int, neighbours: Adjacency) -> float:
     """Return the sensitivity of `column_histograms` of so many columns."""
     return neighbours.pick(math.sqrt(2), 1.0) * math.sqrt(number)
 
@@ -233,7 +233,7 @@ def release_scaling(
     releases: tuple[NoisySum, ...],
     source: Source,
     design: Design,
-    adjacency: Neighbours,
+    adjacency: Adjacency,
 ) -> ColumnScaling:
     """Release the ranges of the numeric columns; there is no release where there are none."""
     columns = scaled_columns(design)

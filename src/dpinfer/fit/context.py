@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import (
     ColumnScaling,
 )
@@ -20,7 +21,6 @@ from dpinfer.inference.moments import (
 )
 from dpinfer.inference.winsorising import NumberLaws
 from dpinfer.mechanisms.summation_error import moment_error
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.rows.encoded import Mapped
 from dpinfer.rows.source import Source
@@ -32,7 +32,7 @@ class FitContext:
     """The design, the adjacency, the noise sds of the releases, and the scaling of columns."""
 
     design: Design
-    neighbours: Neighbours
+    neighbours: Adjacency
     scales: Scales
     scaling: ColumnScaling
 

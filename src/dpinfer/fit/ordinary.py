@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.fit.publishing import ordinary_words
 from dpinfer.fit.recipe import fit, half_widths, privacy
 from dpinfer.fit.stepped import Stepped
 from dpinfer.inference.error_laws import ErrorLaw, sandwich
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square, weighted_sum
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST
 from dpinfer.numerics.noise_laws import NO_NOISE
@@ -48,7 +48,7 @@ class Ordinary:
         return self.twin.design
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> Adjacency:
         """Return the adjacency of the private fit."""
         return self.twin.neighbours
 

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.penalised_plan import (
     Mechanism,
@@ -47,7 +48,6 @@ from dpinfer.mechanisms.losses import (
 )
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.noise_laws import NO_NOISE, Gaussian, Law
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
@@ -277,7 +277,7 @@ class Penalised:
             return None
         if isinstance(options.plan, StepPlan) and not isinstance(options.loss, Logistic):
             return None
-        if options.neighbours in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT):
+        if options.neighbours in (Adjacency.ADD_REMOVE, Adjacency.ADD_REMOVE_UNIT):
             raise InputError(
                 "the neighbours add-remove keep the number of records private, and the target "
                 f"{target!r} needs it: use logistic regression with a delta or rho, target 'ordinary', "
@@ -292,9 +292,9 @@ class Penalised:
         return cls(design, options.loss, plan, target, options.penalty, because)
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> Adjacency:
         """One record replaced, or one unit."""
-        return Neighbours.of(Neighbours.REPLACE, units=self.design.unit.many)
+        return Adjacency.of(Adjacency.REPLACE, units=self.design.unit.many)
 
     @property
     def budget(self) -> Budget:

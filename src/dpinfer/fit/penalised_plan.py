@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.mechanisms.losses import Loss
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import boundary
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
@@ -336,7 +336,7 @@ def default_penalty(
         risk = Risk.penalised(loss, 1.0, n)
         entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
         cheap = float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
-        adjacency = Neighbours.of(Neighbours.REPLACE, units=units)
+        adjacency = Adjacency.of(Adjacency.REPLACE, units=units)
         most = _MASKED * loss.slope_bound / (t * math.sqrt(n))
 
         def hidden(penalty: float) -> bool:

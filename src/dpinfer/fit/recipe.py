@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError, LowBudgetWarning
 from dpinfer.mechanisms.losses import Loss
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import Budget, NoPrivacy, require_promise
 from dpinfer.privacy.entries import Book, Entry
@@ -45,9 +45,7 @@ class Options:
     def counted(self) -> bool:
         """Return whether the number of records or units is public."""
         asked = (self.neighbours, getattr(self.plan, "neighbours", None))
-        return not any(
-            code in (Neighbours.ADD_REMOVE, Neighbours.ADD_REMOVE_UNIT) for code in asked
-        )
+        return not any(code in (Adjacency.ADD_REMOVE, Adjacency.ADD_REMOVE_UNIT) for code in asked)
 
 
 class Recipe(Protocol):
@@ -62,7 +60,7 @@ class Recipe(Protocol):
         ...
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> Adjacency:
         """Return the adjacency."""
         ...
 
@@ -139,14 +137,14 @@ def half_widths(result: FitResult, level: float) -> Array:
 
 
 def require_ids(design: Design, options: Options) -> None:
-    """Neighbours, asked for or in a plan, must be those of the unit that is protected."""
+    """Adjacency, asked for or in a plan, must be those of the unit that is protected."""
     planned = getattr(options.plan, "neighbours", None)
     for code in (options.neighbours, planned):
-        if code is not None and Neighbours.of(code).units and not design.unit.many:
+        if code is not None and Adjacency.of(code).units and not design.unit.many:
             raise InputError(
                 f"the neighbours {code!s} need ids: give the schema a [unit] with a column, or arrays their units"
             )
-    if design.unit.many and planned is not None and not Neighbours(planned).units:
+    if design.unit.many and planned is not None and not Adjacency(planned).units:
         raise InputError(
             "the plan protects one row and the data have ids: give it neighbours='replace-unit'"
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.fit.column_scaling import ZOOMS as COLUMN_HISTOGRAMS
 from dpinfer.fit.column_scaling import (
@@ -27,7 +28,6 @@ from dpinfer.mechanisms.sums import (
     moment_and_score_bound,
     second_moment_bound,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.bins import OUTCOME_ZOOMS
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
@@ -165,19 +165,19 @@ class StepPlan:
         self.budget.split(*self.shares)  # refuses shares that are not positive
 
     @property
-    def relation(self) -> Neighbours:
+    def relation(self) -> Adjacency:
         """Return the adjacency, which has the default where none was given."""
-        return Neighbours.of(self._given_adjacency() or Neighbours.REPLACE)
+        return Adjacency.of(self._given_adjacency() or Adjacency.REPLACE)
 
     def _given_adjacency(self) -> str | None:
         """Return the adjacency that was given, under either name.
 
-        `dataclasses.replace` hands on both fields as this plan has set them, as `Neighbours`: a text
+        `dataclasses.replace` hands on both fields as this plan has set them, as `Adjacency`: a text
         in one of them is then the new value.
         """
         given = [self.adjacency, self.neighbours]
-        if len({isinstance(one, Neighbours) for one in given}) == 2 and None not in given:
-            given = [None if isinstance(one, Neighbours) else one for one in given]
+        if len({isinstance(one, Adjacency) for one in given}) == 2 and None not in given:
+            given = [None if isinstance(one, Adjacency) else one for one in given]
         return one_of_two("adjacency=", given[0], "neighbours=", given[1])
 
     def bounds(self, numbers: int) -> Mapping[str, float]:
@@ -300,9 +300,9 @@ def spendable(budget: object) -> StepBudget:
     return budget
 
 
-def adjacency(design: Design, options: Options) -> Neighbours:
+def adjacency(design: Design, options: Options) -> Adjacency:
     """Return the adjacency that is asked for, of units where rows have ids."""
-    return Neighbours.of(options.neighbours or Neighbours.REPLACE, units=design.unit.many)
+    return Adjacency.of(options.neighbours or Adjacency.REPLACE, units=design.unit.many)
 
 
 def require_alone(plan: StepPlan, options: Options) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.column_scaling import (
     Winsorised,
@@ -78,7 +79,6 @@ from dpinfer.mechanisms.sums import (
     Change,
     second_moment,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, solved, unsvec
 from dpinfer.numerics.links import Family
 from dpinfer.privacy.budget import Budget
@@ -164,7 +164,7 @@ class LinearizedRows(Changed):
 
     linearization: Linearization
     norm2: float
-    neighbours: Neighbours
+    neighbours: Adjacency
 
     @property
     def dim(self) -> int:
@@ -255,7 +255,7 @@ class Stepped(Generic[P]):
         return cast("P", plan)
 
     @property
-    def neighbours(self) -> Neighbours:
+    def neighbours(self) -> Adjacency:
         """Return the adjacency of the plan."""
         return self.plan.relation
 

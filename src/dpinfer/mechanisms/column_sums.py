@@ -24,10 +24,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms.histograms import BoundedCounts, counts_of
 from dpinfer.mechanisms.sums import Block, OfBlock, weighted_sum
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, Indices
 
 Cells = npt.NDArray[np.int32]
@@ -234,7 +234,7 @@ class Query:
     of_summaries: OfSummaries | None = None
 
 
-def level_counts(levels: Levels, grouping: Grouping, neighbours: Neighbours) -> Query:
+def level_counts(levels: Levels, grouping: Grouping, neighbours: Adjacency) -> Query:
     """For each column the number of records per group and level, and of those without a level.
 
     Guarantee [level_counts_sensitivity]: one column moves by at most sqrt 2 (replace) or 1
@@ -284,7 +284,7 @@ class MomentWeights:
     square: float
 
     @classmethod
-    def of(cls, grouping: Grouping, neighbours: Neighbours) -> "MomentWeights":
+    def of(cls, grouping: Grouping, neighbours: Adjacency) -> "MomentWeights":
         if neighbours.counted and not grouping.grouped:
             return cls(math.sqrt(0.75), 1.0, 1.5)
         return cls(math.sqrt(0.5), 1.0, 1.0)
@@ -300,7 +300,7 @@ class MomentWeights:
         return self.u + self.t + self.square
 
 
-def moments(numbers: Numbers, grouping: Grouping, neighbours: Neighbours) -> Query:
+def moments(numbers: Numbers, grouping: Grouping, neighbours: Adjacency) -> Query:
     """For each column and group the sums of u, t and t², by their weights.
 
     Guarantee [column_moments_sensitivity]: one column moves by at most 2 (one record replaced,
@@ -377,7 +377,7 @@ def _by_unit(block: Block, values: Array) -> Array:
     return np.add.reduceat(values, block.starts, axis=0)
 
 
-def moment_squares(numbers: Numbers, grouping: Grouping, neighbours: Neighbours) -> Query:
+def moment_squares(numbers: Numbers, grouping: Grouping, neighbours: Adjacency) -> Query:
     """For each column sum z zᵀ over units, z the unit's sums of w u and of w t in every group.
 
     The sampling variance of a mean is estimated from it where observations have unequal weights: units
@@ -411,7 +411,7 @@ def _units(block: Block) -> int:
     return block.labels.shape[-1] if block.starts is None else len(block.starts)
 
 
-def level_squares(levels: Levels, grouping: Grouping, neighbours: Neighbours) -> Query:
+def level_squares(levels: Levels, grouping: Grouping, neighbours: Adjacency) -> Query:
     """For each column the sums over units of p q and p w per level and pair of groups, and of w w
     per pair: p and q are the unit's sums of one level in the two groups, w those of all levels.
 
@@ -513,7 +513,7 @@ class _BinarySearch:
         return np.asarray(found + (self._missing + 1) * histogram)
 
 
-def histograms(numbers: Numbers, cuts: Cuts, grouping: Grouping, neighbours: Neighbours) -> Query:
+def histograms(numbers: Numbers, cuts: Cuts, grouping: Grouping, neighbours: Adjacency) -> Query:
     """For each column and group the number of records in each bin.
 
     Guarantee [column_histograms_sensitivity]: one column moves by at most sqrt 2 or 1, its counts
@@ -560,7 +560,7 @@ def distance_squares(
     centre: Array,
     points: Array | None,
     grouping: Grouping,
-    neighbours: Neighbours,
+    neighbours: Adjacency,
 ) -> Query:
     """For each column, group and function y the sums over units of Y² and Y W: Y and W are the
     unit's sums of w y and of w u.

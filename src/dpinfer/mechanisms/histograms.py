@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import Block, BoundedSum, squared_norms
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 
 # Octaves of a histogram of influences.  The first edge is the largest influence that rows can have, so that
@@ -36,7 +36,7 @@ class LevelCounts:
     bound: float
 
 
-def histogram(edges: Array, neighbours: Neighbours) -> BoundedCounts:
+def histogram(edges: Array, neighbours: Adjacency) -> BoundedCounts:
     """Count outcomes between inner edges; those beyond go to the end bins, zero rows to none.
 
     Guarantee [histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
@@ -52,17 +52,17 @@ def histogram(edges: Array, neighbours: Neighbours) -> BoundedCounts:
     return BoundedCounts(of_block, histogram_bound(neighbours), histogram_l1_bound(neighbours))
 
 
-def histogram_bound(neighbours: Neighbours) -> float:
+def histogram_bound(neighbours: Adjacency) -> float:
     """Return the L2 sensitivity of a histogram: a record, or a unit in parts, is in one bin."""
     return neighbours.pick(math.sqrt(2), 1.0)
 
 
-def histogram_l1_bound(neighbours: Neighbours) -> float:
+def histogram_l1_bound(neighbours: Adjacency) -> float:
     """Return the L1 sensitivity of a histogram: a record leaves one bin and enters another."""
     return neighbours.pick(2.0, 1.0)
 
 
-def influence_histogram(largest: float, neighbours: Neighbours) -> BoundedSum:
+def influence_histogram(largest: float, neighbours: Adjacency) -> BoundedSum:
     """Count influences w‖u‖|r| in the bins largest · 2⁻ᵏ, the largest first, all smaller ones in the last.
 
     The labels of the rows are residuals r.  The sensitivity is that of `histogram`, however wide the

@@ -12,7 +12,7 @@ Gaussian objective perturbation is argmin of the risk plus b·θ, b ~ N(0, σ² 
 | D_α    | Rényi divergence of order α between the outputs on two neighbours | `renyi`      |
 | u      | absolute slope of a record's loss, at most 1                      |              |
 
-Neighbours differ in one record, or in one unit with many rows.  The proofs are in docs/method.md,
+Adjacency differ in one record, or in one unit with many rows.  The proofs are in docs/method.md,
 sections 1 and 8.
 """
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.mechanisms.losses import (
     Logistic,
@@ -46,7 +47,6 @@ from dpinfer.mechanisms.sums import (
     square,
     weighted_sum,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, svec, unsvec
 
 _STACKS: dict[type, float] = {Logistic: 1.0356, SmoothedQuantile: 1.0356}
@@ -64,7 +64,7 @@ class Risk:
     loss: Loss
     ridge: float
     n: float
-    neighbours: Neighbours = Neighbours.REPLACE
+    neighbours: Adjacency = Adjacency.REPLACE
     records: int = DEFAULT_MAX_RECORDS
 
     @classmethod
@@ -73,7 +73,7 @@ class Risk:
         loss: Loss,
         penalty: float,
         n: int,
-        neighbours: Neighbours = Neighbours.REPLACE,
+        neighbours: Adjacency = Adjacency.REPLACE,
         records: int = DEFAULT_MAX_RECORDS,
     ) -> "Risk":
         """The risk of the paper: λ = 2 n c around 0, n the number of records or units."""

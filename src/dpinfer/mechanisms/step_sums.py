@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms.summation_error import RowBounds, remainder_error, step_error
 from dpinfer.mechanisms.sums import (
@@ -34,7 +35,6 @@ from dpinfer.mechanisms.sums import (
     squared_norms,
     weighted_sum,
 )
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, svec, unsvec
 from dpinfer.numerics.links import FARTHEST, Family
 
@@ -96,12 +96,12 @@ class Linearization:
         """Return a mask of the clipped columns."""
         return np.asarray((self.low > -1.0) | (self.high < 1.0))
 
-    def linked(self, block: Block, norm2: float, neighbours: Neighbours) -> LinearizedBlock:
+    def linked(self, block: Block, norm2: float, neighbours: Adjacency) -> LinearizedBlock:
         """Return the rows of a block at these coefficients: see `link`."""
         return self.link(norm2, neighbours)(block)
 
     def link(
-        self, norm2: float, neighbours: Neighbours, error: float = math.inf
+        self, norm2: float, neighbours: Adjacency, error: float = math.inf
     ) -> Callable[[Block], LinearizedBlock]:
         """Return the function that evaluates the rows of a block at these coefficients.
 
@@ -171,10 +171,10 @@ class Stack:
 
     hessian: float
     score_cov: float
-    neighbours: Neighbours
+    neighbours: Adjacency
 
     @classmethod
-    def of(cls, neighbours: Neighbours) -> "Stack":
+    def of(cls, neighbours: Adjacency) -> "Stack":
         """Return the weights of least squares and of counts.
 
         A replaced record changes the score most where the matrices do not change at all.
@@ -265,7 +265,7 @@ def step_sums(
 
 
 def remainder_sum(
-    linearization: Linearization, step: Array, clip: float, norm2: float, neighbours: Neighbours
+    linearization: Linearization, step: Array, clip: float, norm2: float, neighbours: Adjacency
 ) -> BoundedSum:
     """Return the query of R/clip for a released step; the norm of what a record adds is clipped.
 
@@ -294,6 +294,6 @@ def remainder_sum(
     return BoundedSum(of_block, remainder_bound(neighbours))
 
 
-def remainder_bound(neighbours: Neighbours) -> float:
+def remainder_bound(neighbours: Adjacency) -> float:
     """Return the sensitivity of `remainder_sum`."""
     return neighbours.pick(2.0, 1.0)

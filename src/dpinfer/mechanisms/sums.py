@@ -29,10 +29,10 @@ from itertools import chain, islice
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms import summation_error
 from dpinfer.mechanisms.summation_error import carried
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array, Indices, svec
 
 UNIT = summation_error.UNIT
@@ -182,7 +182,7 @@ class Block:
         rows = self.rows[some]
         return Block(rows, self.labels[some], weights, shares, starts, self.fixed, self.among)
 
-    def product(self, rows: Array, matrix: Array, neighbours: Neighbours, error: float) -> Array:
+    def product(self, rows: Array, matrix: Array, neighbours: Adjacency, error: float) -> Array:
         """matrix @ x of ``rows`` of this block, which are its own or made of them one by one.
 
         A matrix product rounds a row by its place in the block.  Where the others keep theirs, they
@@ -204,7 +204,7 @@ class Block:
             scores = np.add.reduceat(scores, self.starts, axis=0)
         return np.asarray(scores.swapaxes(-1, -2) @ scores)
 
-    def mapped(self, matrix: Array, neighbours: Neighbours, error: float = math.inf) -> "Block":
+    def mapped(self, matrix: Array, neighbours: Adjacency, error: float = math.inf) -> "Block":
         """The rows u = matrix @ x.  Each counts by its new weight, so that w‖u‖² <= 1 whatever the
         matrix is; ``error`` is that of `product`.
 
@@ -329,7 +329,7 @@ def weighted_sum(weights: Array, rows: Array) -> Array:
     return np.asarray((weights[..., None, :] @ rows)[..., 0, :])
 
 
-def second_moment(neighbours: Neighbours) -> BoundedSum:
+def second_moment(neighbours: Adjacency) -> BoundedSum:
     """svec of sum x xᵀ over rows in the unit ball.
 
     Guarantee [moment_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
@@ -340,12 +340,12 @@ def second_moment(neighbours: Neighbours) -> BoundedSum:
     )
 
 
-def second_moment_bound(neighbours: Neighbours) -> float:
+def second_moment_bound(neighbours: Adjacency) -> float:
     """Return the sensitivity of `second_moment`."""
     return neighbours.pick(math.sqrt(2), 1.0)
 
 
-def moment_and_score(neighbours: Neighbours, middle: float = 0.0, half: float = 1.0) -> BoundedSum:
+def moment_and_score(neighbours: Adjacency, middle: float = 0.0, half: float = 1.0) -> BoundedSum:
     """svec of sum w u uᵀ, and sum w y u/2, the score at 0, as one vector.
 
     For labels y is -1 or +1; for outcomes it is (y - middle)/half, pulled into [-1, 1].
@@ -383,6 +383,6 @@ def exposure_bound() -> float:
     return 1.0
 
 
-def moment_and_score_bound(neighbours: Neighbours) -> float:
+def moment_and_score_bound(neighbours: Adjacency) -> float:
     """Return the sensitivity of `moment_and_score`."""
     return neighbours.pick(math.sqrt(2 + 1 / 2 + 1 / 32), math.sqrt(1 + 1 / 4))

@@ -78,7 +78,7 @@ def _stated(fit: Estimates) -> dict[str, str]:
         facts["Counting"] = "; ".join(counting(model.unit))
     facts["Privacy"] = str(privacy.budget) if privacy.private else _NOT_PRIVATE
     facts["Protects"] = privacy.unit
-    facts["Neighbours"] = privacy.neighbours.sentence
+    facts["Adjacency"] = privacy.neighbours.sentence
     facts["Release"] = "not booked in a ledger"
     if privacy.in_ledger:
         facts["Release"] = privacy.release or "booked"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.step_sums import row_weights
-from dpinfer.neighbours import Neighbours
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FAMILIES, Family
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
@@ -290,7 +290,7 @@ class Privacy:
     events: tuple[Release, ...]
     in_ledger: bool
     private: bool
-    neighbours: Neighbours = Neighbours.REPLACE
+    neighbours: Adjacency = Adjacency.REPLACE
     release: str | None = None
 
     @property

@@ -9,13 +9,13 @@ from rich.text import Text
 
 import dpinfer as dp
 from dpinfer import persistence
+from dpinfer.adjacency import Adjacency
 from dpinfer.asking.from_spec import budget_of
 from dpinfer.asking.questions import AnalystQuestion, read_question
 from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError, LedgerError, require
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy import accountant
 
 if TYPE_CHECKING:
@@ -628,7 +628,7 @@ def _new_ledger(path: Path, schema: Path, total: dict[str, float | None]) -> boo
     budget = budget_of(of_options({("privacy", key): value for key, value in total.items()}))
     assert budget is not None
     public = dp.Schema.read(schema)
-    neighbours = Neighbours.of(Neighbours.REPLACE, units=public.unit.many)
+    neighbours = Adjacency.of(Adjacency.REPLACE, units=public.unit.many)
     dp.Ledger.create(path, budget, unit=public.unit.name, neighbours=neighbours, title=public.title)
     return True
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from dpinfer.adjacency import Adjacency
 from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import DpinferError, InputError
-from dpinfer.neighbours import Neighbours
 from dpinfer.privacy.accountant import Total
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.forecast import Forecast, forecast
@@ -281,7 +281,7 @@ def _limit() -> None:
 
 def _forecast(task: _Task) -> Forecast:
     question = AnalystQuestion(**task.question)
-    model = question.model(Schema.parse(task.text), Neighbours.of(task.neighbours))
+    model = question.model(Schema.parse(task.text), Adjacency.of(task.neighbours))
     return forecast(
         model,
         records=task.records,

@@ -1,5 +1,0 @@
-"""The earlier name of the adjacency relations."""
-
-from dpinfer.adjacency import Adjacency
-
-Neighbours = Adjacency
