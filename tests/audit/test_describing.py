@@ -288,11 +288,11 @@ def schema_of(column="", *, weighted=False):
 def test_guarantee_description_composition(budget):
     for by in (None, "sex"):
         for neighbours, column in ADJACENCIES:
-            asked = describing(people(50), schema_of(column), budget, by, neighbours=neighbours)
+            asked = describing(people(50), schema_of(column), budget, by, adjacency=neighbours)
             events = asked.entry.events
             assert affordable(budget, events)
             assert spent(budget, events) == pytest.approx(limit(budget), rel=1e-9)
-            dp.Ledger(budget, unit=asked.unit.name, neighbours=asked.plan.neighbours).book(
+            dp.Ledger(budget, unit=asked.unit.name, neighbours=asked.plan.adjacency).book(
                 asked.entry
             )
             shares = [part.shares for stage in asked.plan.parts() for part in stage]
@@ -374,9 +374,9 @@ def test_the_density_of_all_releases_moves_by_no_more_than_the_budget(
     monkeypatch.setattr(Recorder, "kept", [])
     monkeypatch.setattr(module, "Gate", Recorder)
     schema = schema_of(column)
-    dp.describe(table, schema, budget, "sex", neighbours=neighbours)
+    dp.describe(table, schema, budget, "sex", adjacency=neighbours)
     asked = [
-        describing(one, schema, budget, "sex", neighbours=neighbours) for one in (table, changed)
+        describing(one, schema, budget, "sex", adjacency=neighbours) for one in (table, changed)
     ]
     sources = [one._read(one.records.read()) for one in asked]  # as the description reads them
     assert all(isinstance(one, SummarizedSource) for one in sources) == (not column)

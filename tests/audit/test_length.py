@@ -436,7 +436,7 @@ def test_a_description_that_has_no_room_is_refused_before_booking(budget, room):
     largest = room // 2 - 1
 
     def asked(levels, rows=MAX_RECORDS):
-        return describing(frame, wide_schema(levels, rows), budget, neighbours="add-remove")
+        return describing(frame, wide_schema(levels, rows), budget, adjacency="add-remove")
 
     plan = asked(largest).plan
     assert plan.length() == room

@@ -44,7 +44,7 @@ def test_lines_that_all_simulated_fits_print_may_be_open():
     rows = [row for found in FOUND.values() for row in found]
     real, simulated = forecast.printed(rows)
     opened = (real[simulated == 1] < forecast.OFTEN).mean()
-    assert round(1 / opened) == forecast_module._OPEN_AFTER_ALL
+    assert round(1 / opened) == forecast_module._ONE_NOT_REPORTED_IN
     # ... and those that few of them print are open
     assert (real[simulated < 0.5] < forecast.OFTEN).mean() > 0.95
 

@@ -70,9 +70,8 @@ that is expected to report fewer than one coefficient in ten stops before it is 
   level = 0.95
 """
 _REPLICATES = 10  # of the forecast of a fit
-_MIN_REPORTED = (
-    0.1  # of the coefficients: a fit that is expected to report fewer is not worth its budget
-)
+# Of the coefficients: a fit that is expected to report fewer is not worth its budget.
+_MIN_REPORTED = 0.1
 _ANYWAY = "unless you give --spend-anyway"
 _HEADING = "Regression coefficients with confidence intervals"
 
