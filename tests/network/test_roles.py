@@ -188,7 +188,7 @@ def test_an_auditor_exports_and_can_check(site, visitors, asked):
     rows = [json.loads(line) for line in checker.go("/t/visits/ledger.jsonl").text.splitlines()]
     assert rows[-1]["hash"] == desk.heads()["ledger of visits"]
     assert checker.go(f"/q/{asked['answered']}/result.json").status == 200
-    assert "fit together" in checker.go("/verify?go=verify").text
+    assert "are consistent" in checker.go("/verify?go=verify").text
     assert '<form method="post" action="/t/' not in checker.go("/t/visits/people").text
 
 

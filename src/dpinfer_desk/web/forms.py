@@ -22,7 +22,7 @@ from dpinfer_desk.web.requests import FormFields
 
 AS_IS = ""
 SHAPES = {
-    AS_IS: ("as it is", "{x}"),
+    AS_IS: ("linear", "{x}"),
     "log": ("log(x)", "log({x})"),
     "log1": ("log(1 + x)", "log(1 + {x})"),
     "sqrt": ("square root", "sqrt({x})"),

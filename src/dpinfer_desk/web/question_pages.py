@@ -126,7 +126,7 @@ def _offer(checked: Check, by: str, forecast: Forecast | None, number: int) -> d
         width = (
             f"±{low:.2g} to {high:.2g}"
             if math.isfinite(high)
-            else "no line is likely to be printed"
+            else "no coefficient is likely to be reported"
         )
     return {
         "label": label(checked.question.budget),

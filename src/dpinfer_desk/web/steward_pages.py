@@ -26,7 +26,7 @@ from dpinfer_desk.web.schemas import CSV, JSONL
 SIGNS = {"rho": "ρ", "epsilon": "ε"}
 """What allowances are counted in, as a letter."""
 DONE = {
-    "person": "The person is known here, with an allowance at this table.",
+    "person": "The analyst was added and may now ask this table.",
     "allowance": "The allowance was changed.",
     "active": "Questions of this person are taken again.",
     "paused": "Questions of this person rest.",
@@ -204,7 +204,7 @@ def analysts(request: DeskRequest) -> Response:
             "sign": SIGNS[accountant.counted_in(total)],
             "measure": accountant.counted_in(total),
             "total": label(total) + delta_of(total),
-            "whole": _allowance_total(total),
+            "allowance_total": _allowance_total(total),
             "given": sum(analyst.amount for analyst in analysts),
             "reserved": desk.reserved(one.name),
             "done": DONE.get(request.fields.text("done"), ""),
