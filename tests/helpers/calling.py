@@ -39,7 +39,7 @@ class Site:
             self.accounts.open(person, role, "steward")
             self.tokens[person] = self.token(person)
         cookie = SessionCookie.of_server(secure=False)
-        self.services = Services(self.desk, Forecasts(self.desk), lambda: "", self.accounts, cookie)
+        self.services = Services(self.desk, Forecasts(self.desk), lambda: "", cookie, self.accounts)
         backend = SessionBackend(self.accounts, cookie)
         self.app = application(self.services, ConnectionPolicy((asgi.HOST,)), backend)
 

@@ -477,7 +477,8 @@ def test_programs_need_a_token_all_the_same(site, named):
 def test_the_page_on_the_loopback_address(site):
     """Without the token or the cookie nothing is shown; and the cookie has a name that nobody else knows."""
     backend = LoopbackBackend("steward")
-    services = Services(site.desk, Forecasts(site.desk, rate=None), lambda: "", home=backend.home)
+    forecasts = Forecasts(site.desk, rate=None)
+    services = Services(site.desk, forecasts, lambda: "", backend.cookie, home=backend.home)
     app = application(services, ConnectionPolicy((asgi.HOST,)), backend)
     enter = backend.address(asgi.HOST).removeprefix(f"http://{asgi.HOST}")
     assert asgi.request(app, "GET", f"{backend.home}/enter?token=AAAA").status == 403

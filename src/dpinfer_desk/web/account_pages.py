@@ -37,7 +37,6 @@ def signed_in(request: DeskRequest) -> Response:
     if credentials.session:
         request.accounts.close_session(credentials.session)
     response = redirect(request, "")
-    assert request.services.cookie is not None
     request.services.cookie.write(response, request.accounts.open_session(identity.person))
     return response
 
@@ -85,7 +84,6 @@ def set_password(request: DeskRequest) -> Response:
 
 def _without_session(request: DeskRequest, done: str) -> Response:
     response = redirect(request, "sign-in", done=done)
-    assert request.services.cookie is not None
     request.services.cookie.delete(response)
     return response
 

@@ -150,8 +150,8 @@ def services_of(desk: Desk, config: ServerConfig) -> Services:
         desk,
         Forecasts(desk),
         worker_fault,
-        Accounts(desk.register),
         SessionCookie.of_server(secure=config.secure),
+        Accounts(desk.register),
         passwords=not config.identity_header,
         patience=_PATIENCE,
     )
@@ -163,7 +163,6 @@ def app_of(desk: Desk, config: ServerConfig) -> ASGIApp:
     services = services_of(desk, config)
     accounts = services.accounts
     assert accounts is not None
-    assert services.cookie is not None
     threading.Thread(target=services.forecasts.warm, daemon=True).start()
     backend: AuthBackend = SessionBackend(accounts, services.cookie)
     if config.identity_header:

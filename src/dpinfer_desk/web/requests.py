@@ -77,8 +77,8 @@ class Services:
     desk: Desk
     forecasts: Forecasts
     worker_fault: Callable[[], str]
+    cookie: SessionCookie
     accounts: Accounts | None = None
-    cookie: SessionCookie | None = None
     passwords: bool = True
     home: str = ""
     patience: float = 60.0

@@ -41,7 +41,11 @@ def serve(desk: Desk, port: int | None, browser: bool, announce: Callable[[str],
         address = backend.address(policy.hosts[0])
         with _WorkerThread(desk) as worker, _redirecting_file(address) as file:
             services = Services(
-                desk, Forecasts(desk, rate=None), lambda: worker.fault, home=backend.home
+                desk,
+                Forecasts(desk, rate=None),
+                lambda: worker.fault,
+                backend.cookie,
+                home=backend.home,
             )
             app = application(services, policy, backend)
             config = uvicorn.Config(

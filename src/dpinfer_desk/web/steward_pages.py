@@ -1,6 +1,5 @@
 """Pages of tables, with what is public and what was spent; and of the steward: people, journal, verification."""
 
-import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -177,13 +176,8 @@ def practice(request: DeskRequest) -> Response:
 
 def ledger(request: DeskRequest) -> Response:
     """Return the ledger for an auditor: its header and entries with their hashes, as JSON lines."""
-    one = table_of(request)
-    rows = [
-        {"number": number, "body": body, "hash": link}
-        for number, body, link in one.ledger().chain()
-    ]
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return download(text, JSONL, f"{one.name}-ledger.jsonl")
+    name = table_of(request).name
+    return download(request.desk.export_ledger(name), JSONL, f"{name}-ledger.jsonl")
 
 
 def analysts(request: DeskRequest) -> Response:
