@@ -437,6 +437,25 @@ def test_behind_a_proxy(tmp_path):
         assert Client(site).sent("GET", "/sign-in", proxied).status == 403
 
 
+def test_a_proxy_that_names_people(tmp_path):
+    """The option reaches the process with the network, and the header the desk."""
+    folder = peopled(made(tmp_path))
+    options = ["--name", "stats.example.org", "--behind-proxy", "127.0.0.1"]
+    with served(folder, *options, "--identity-header", "X-Remote-User") as site:
+        site.origin = f"http://127.0.0.1:{listening(site.pids()['web'])}"
+        visitor = Client(site)
+        proxied = {"host": "stats.example.org", "x-forwarded-proto": "https"}
+        analyst = {**proxied, "x-remote-user": "a.meier"}
+        assert visitor.sent("GET", "/t/visits", proxied).status == 403
+        assert visitor.sent("GET", "/t/visits", {**proxied, "x-remote-user": "x"}).status == 403
+        assert visitor.sent("GET", "/t/visits", analyst).status == 200
+        assert visitor.sent("GET", "/journal", analyst).status == 404
+        assert visitor.sent("GET", "/sign-in", analyst).status == 404
+        steward = {**proxied, "x-remote-user": "boss"}
+        assert visitor.sent("GET", "/journal", steward).status == 200
+        assert visitor.cookie == ""
+
+
 def test_with_a_certificate_of_its_own(tmp_path):
     command = [
         "openssl",

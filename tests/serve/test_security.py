@@ -265,6 +265,20 @@ def test_one_map_of_errors(site, monkeypatch):
     assert (refused.status, refused.code) == (400, "input")
 
 
+def test_a_fault_of_every_page_is_told_without_its_message(site, monkeypatch):
+    """Not even the page of the error can be made, as it counts the questions that wait."""
+
+    def broken(*_, **__):
+        raise ZeroDivisionError("4711 rows")
+
+    monkeypatch.setattr(site.desk.__class__, "tickets", broken)
+    for path in ("/", "/none", "/q"):
+        page = asgi.request(site.app, "GET", path, [("cookie", f"desk={site.sessions['s.berg']}")])
+        assert page.status == (404 if path == "/none" else 500)
+        assert "4711" not in page.text
+        assert page.headers["content-security-policy"] == STYLE
+
+
 # Behind a proxy
 
 

@@ -20,7 +20,7 @@ from dpinfer_desk.permissions import NowhereError
 from dpinfer_desk.store.accounts import LockedError
 from dpinfer_desk.web.api import Operation, forbidden
 from dpinfer_desk.web.authentication import API, only_header
-from dpinfer_desk.web.http_errors import RequestError, json_error, request_error
+from dpinfer_desk.web.http_errors import RequestError, json_error, request_error, text_error
 from dpinfer_desk.web.requests import DeskRequest, FormFields, page, redirect
 from dpinfer_desk.web.schemas import BODIES, JSON, NAMES
 from dpinfer_desk.web.security import read_body
@@ -37,9 +37,8 @@ _NO_FORM = "This is no form of the page: send it from there."
 _NOT_FIELDS = "What was sent is no form: send it from the page."
 _OTHER_SESSION = "This form is not of this session, so nothing was done: open the page again and send it from there."
 
-_programs = ThreadPoolExecutor(
-    8, thread_name_prefix="programs"
-)  # so that pages have threads of their own
+# Programs have threads of their own, so that they keep no page waiting.
+_programs = ThreadPoolExecutor(8, thread_name_prefix="programs")
 
 
 class PasswordQueue:
@@ -148,11 +147,15 @@ def error_page(request: DeskRequest, fault: Exception) -> Response:
     """Return an error as a page; a steward, who may know the files of the desk, reads its own text."""
     error = request_error(fault, in_full=request.from_steward)
     parts = {
-        "words": str(error),
+        "message": str(error),
         "status": error.status,
         "phrase": HTTPStatus(error.status).phrase,
     }
-    response = page(request, "trouble.html.j2", parts, error.status)
+    try:
+        response = page(request, "trouble.html.j2", parts, error.status)
+    except Exception:
+        # What every page shows cannot be read either; a server would write down what was raised, with its message.
+        return text_error(error)
     response.headers.update(error.headers)
     return response
 
