@@ -161,9 +161,9 @@ def export_journal(request: DeskRequest) -> Response:
 def list_analysts(request: DeskRequest) -> Response:
     """Everybody with an allowance at a table, and what they have spent."""
     table = _table(request)
-    found = request.desk.analysts(table.name)
+    analysts = request.desk.analysts(table.name)
     document = {
-        "analysts": [allowance_form(analyst) for analyst in found],
+        "analysts": [allowance_form(analyst) for analyst in analysts],
         "measure": request.desk.measure(table.name),
         "reserved": request.desk.reserved(table.name),
     }
@@ -205,10 +205,10 @@ def check_question(request: DeskRequest) -> Response:
     """What asking would mean: coefficients, cost, advice, and whether it would be paid.  Nothing is
     booked.
     """
-    found = request.desk.check(
+    checked = request.desk.check(
         _table(request).name, Question.of(request.document), request.identity.person
     )
-    return JSONResponse(check_form(found))
+    return JSONResponse(check_form(checked))
 
 
 @operation(
@@ -234,7 +234,7 @@ def ask_forecast(request: DeskRequest) -> Response:
         raise InputError("coefficient goes with half_width: send both, or none")
     question = Question.of(given)
     model = question.model(table.schema, table.ledger().neighbours)
-    parse(model.asked_formula or "", table.schema)  # what is wrong with it is told at once
+    parse(model.asked_formula or "", table.schema)  # a fault in it is an error of this request
     ident = request.services.forecasts.ask(
         table.name,
         replace(question, title=""),
@@ -243,9 +243,9 @@ def ask_forecast(request: DeskRequest) -> Response:
         half_width=half_width,
         coefficient=coefficient,
     )
-    place = f"/api/v1/forecasts/{ident}"
+    location = f"/api/v1/forecasts/{ident}"
     return JSONResponse(
-        {"id": ident, "state": "running"}, 202, {"location": place, "retry-after": "1"}
+        {"id": ident, "state": "running"}, 202, {"location": location, "retry-after": "1"}
     )
 
 
@@ -258,10 +258,10 @@ def ask_forecast(request: DeskRequest) -> Response:
 def show_forecast(request: DeskRequest) -> Response:
     """A forecast; 202 while it is made."""
     ident = request.name("forecast")
-    found = request.services.forecasts.found(ident, request.identity.person)
-    if found is None:
+    forecast = request.services.forecasts.found(ident, request.identity.person)
+    if forecast is None:
         return JSONResponse({"id": ident, "state": "running"}, 202, {"retry-after": "1"})
-    return Response(found.to_json(), media_type=JSON)
+    return Response(forecast.to_json(), media_type=JSON)
 
 
 @operation(
@@ -290,8 +290,8 @@ def ask_question(request: DeskRequest) -> Response:
     )
     if ticket.question != question:
         raise ConflictError(OTHER_QUESTION)
-    place = f"/api/v1/questions/{ticket.id}"
-    return JSONResponse(asked_form(ticket), 201 if new else 200, {"location": place})
+    location = f"/api/v1/questions/{ticket.id}"
+    return JSONResponse(asked_form(ticket), 201 if new else 200, {"location": location})
 
 
 # Questions and answers
@@ -311,11 +311,11 @@ def ask_question(request: DeskRequest) -> Response:
 def list_questions(request: DeskRequest) -> Response:
     """What was asked, newest first: an analyst's own, and everything for stewards and auditors."""
     state = request.options.get("state")
-    found = request.permissions.tickets(
+    asked = request.permissions.tickets(
         request.options.get("table", ""), "", (state,) if state else ()
     )[::-1]
     first = request.options.get("offset", 0)
-    shown = found[first : first + request.options.get("limit", 100)]
+    shown = asked[first : first + request.options.get("limit", 100)]
     return JSONResponse({"questions": [asked_form(ticket) for ticket in shown]})
 
 
@@ -382,8 +382,8 @@ def list_answers(request: DeskRequest) -> Response:
     """Past answers, free to read: all of them where the table's policy shares them, else the caller's
     own; newest first.
     """
-    found = request.permissions.answers(_table(request).name)[::-1]
-    return JSONResponse({"answers": [answer_form(ticket) for ticket in found]})
+    answers = request.permissions.answers(_table(request).name)[::-1]
+    return JSONResponse({"answers": [answer_form(ticket) for ticket in answers]})
 
 
 # Tokens
@@ -392,8 +392,8 @@ def list_answers(request: DeskRequest) -> Response:
 @operation("GET", "/tokens", {200: "Tokens"})
 def list_tokens(request: DeskRequest) -> Response:
     """The caller's tokens, without their secrets."""
-    found = request.accounts.tokens(request.identity.person)
-    return JSONResponse({"tokens": [token_form(token) for token in found]})
+    tokens = request.accounts.tokens(request.identity.person)
+    return JSONResponse({"tokens": [token_form(token) for token in tokens]})
 
 
 @operation("POST", "/tokens", {201: "MadeToken"}, body="NewToken")
@@ -420,12 +420,12 @@ def revoke_token(request: DeskRequest) -> Response:
     may do no more.
     """
     ident = request.name("token")
-    found = [
+    tokens = [
         token for token in request.accounts.tokens(request.identity.person) if token.id == ident
     ]
-    if not found:
+    if not tokens:
         raise NowhereError
-    if set(found[0].scopes) - set(request.identity.scopes):
+    if set(tokens[0].scopes) - set(request.identity.scopes):
         raise forbidden()
     request.accounts.revoke_token(request.identity.person, ident)
     return Response(status_code=204)

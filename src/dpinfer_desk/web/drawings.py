@@ -12,7 +12,7 @@ from dpinfer_desk.desk import Spend
 Tick = tuple[float, str]
 
 _TOP = 10.0
-_BOTTOM = 26.0  # under the axis, for its words
+_BOTTOM = 26.0  # under the axis, for its labels
 _RATIOS = (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
 _OFTEN = 0.5  # of the simulated fits
 
@@ -130,11 +130,11 @@ def widths(forecast: Forecast, size: Size) -> Widths:
     step = 26.0 + above
     ratios = forecast.half_width / forecast.nonprivate
     finite = [float(ratio) for ratio in ratios.ravel() if math.isfinite(ratio) and ratio > 0]
-    most = 1.1 * max([2.0, *finite])
-    least = min([1.0, *finite])
+    upper = 1.1 * max([2.0, *finite])
+    lower = min([1.0, *finite])
 
     def across(ratio: float) -> float:
-        share = math.log(ratio / least) / math.log(most / least)
+        share = math.log(ratio / lower) / math.log(upper / lower)
         return round(left + (right - left) * share, 1)
 
     rows = []
@@ -147,15 +147,15 @@ def widths(forecast: Forecast, size: Size) -> Widths:
         top = _TOP + step * j
         rows.append(WidthRow(_clipped(name, size), top, top + above + 13.0, tuple(marks)))
     base = _TOP + step * len(rows)
-    ticks = _spread([(across(ratio), f"×{ratio:g}") for ratio in _RATIOS if ratio <= most])
+    ticks = _spread([(across(ratio), f"×{ratio:g}") for ratio in _RATIOS if ratio <= upper])
     return Widths(size, base + _BOTTOM, left, right, base, tuple(rows), ticks)
 
 
 def _clipped(name: str, size: Size) -> str:
     """Return a name that has room."""
-    most = 26 if size.left else 44
+    length = 26 if size.left else 44
     shown = escape_controls(name)
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
 
 
 def _spread(ticks: Sequence[Tick]) -> tuple[Tick, ...]:

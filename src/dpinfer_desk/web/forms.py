@@ -160,15 +160,15 @@ def _bare(text: str) -> str:
 
 def _terms(right: str, names: Collection[str]) -> Iterator[str]:
     """Yield the terms of a right side; `a*b` is `a`, `b` and their product."""
-    seen = []
+    terms = []
     for term in _summands(right):
         one, star, other = term.partition("*")
         if star and one in names and other in names:
-            seen += [part for part in (one, other) if part not in seen]
-            seen.append(f"{one}{_CROSS}{other}")
+            terms += [part for part in (one, other) if part not in terms]
+            terms.append(f"{one}{_CROSS}{other}")
         else:
-            seen.append(term)
-    yield from seen
+            terms.append(term)
+    yield from terms
 
 
 def _summands(right: str) -> Iterator[str]:

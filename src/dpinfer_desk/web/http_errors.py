@@ -54,7 +54,7 @@ def request_error(fault: Exception, *, in_full: bool = False) -> RequestError:
     """Return the answer to an error; ``in_full`` keeps its own text, which may name files.
 
     Guarantee [errors_without_values]: what an error says is a text of dpinfer that holds no value of
-    the data; a fault of ours says its kind and place alone.
+    the data; a fault of ours says its kind and where it arose alone.
     """
     if isinstance(fault, RequestError):
         return fault
@@ -64,8 +64,8 @@ def request_error(fault: Exception, *, in_full: bool = False) -> RequestError:
             return RequestError(status, code, general or str(fault))
     # The message of any other exception could hold data.
     last = traceback.extract_tb(fault.__traceback__)[-1]
-    place = f"{type(fault).__name__}, {Path(last.filename).name} line {last.lineno}"
-    message = f"this is a fault of dpinfer itself ({place}): please report it with this line"
+    origin = f"{type(fault).__name__}, {Path(last.filename).name} line {last.lineno}"
+    message = f"this is a fault of dpinfer itself ({origin}): please report it with this line"
     return RequestError(500, "fault", message)
 
 

@@ -76,7 +76,7 @@ def statuses(operation: Operation) -> dict[int, str]:
 
 
 def _described(operation: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.description.partition(".")[0],
         "description": f"{operation.description} {_who(operation)}",
@@ -88,16 +88,16 @@ def _described(operation: Operation) -> dict[str, Any]:
         "responses": {
             **{str(code): _reply(code, kind) for code, kind in operation.replies.items()},
             **{
-                str(code): {"description": words, "content": _content("Error")}
-                for code, words in statuses(operation).items()
+                str(code): {"description": refusal, "content": _content("Error")}
+                for code, refusal in statuses(operation).items()
             },
         },
     }
     if not operation.roles:
-        found["security"] = []
+        described["security"] = []
     if operation.body:
-        found["requestBody"] = {"required": True, "content": _content(operation.body)}
-    return found
+        described["requestBody"] = {"required": True, "content": _content(operation.body)}
+    return described
 
 
 def _who(operation: Operation) -> str:
@@ -121,10 +121,10 @@ def _query_parameter(name: str, schema: Any, description: str) -> dict[str, Any]
 
 
 def _reply(code: int, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": HTTPStatus(code).phrase}
+    described: dict[str, Any] = {"description": HTTPStatus(code).phrase}
     if kind:
-        found["content"] = _content(kind)
-    return found
+        described["content"] = _content(kind)
+    return described
 
 
 def _content(kind: str) -> dict[str, Any]:

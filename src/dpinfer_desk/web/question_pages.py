@@ -49,7 +49,7 @@ def ask(request: DeskRequest) -> Response:
         "table": table,
         "asked": form,
         "analysts": analysts,
-        "shapes": {key: words for key, (words, _) in SHAPES.items()},
+        "shapes": {key: name for key, (name, _) in SHAPES.items()},
         "rows": range(PRODUCTS),
         "models": {loss: MODELS.get(loss, loss) for loss in HERE},
         "targets": TARGETS,
@@ -69,7 +69,7 @@ def ask(request: DeskRequest) -> Response:
         error = request_error(fault, in_full=request.from_steward)
         return page(request, "ask.html.j2", parts | {"fault": str(error)}, error.status)
     if parts["ahead"] is None:
-        # with its address: where that ends in #forecast a browser takes the same one for a place in the page
+        # with its address: where that ends in #forecast a browser takes the same one for a position in the page
         sent = {"soon": True, "again": request.fields.texts}
         return page(request, "ask.html.j2", parts | sent, refresh=_SOON)
     return page(request, "ask.html.j2", parts)
@@ -207,7 +207,7 @@ def listed(request: DeskRequest) -> Response:
             "tickets": asked[::-1],
             "tables": [one.name for one in permissions.tables()],
             "people": [one.name for one in request.desk.people()] if permissions.whole else [],
-            "whole": permissions.whole,
+            "sees_all": permissions.whole,
             "states": SHOWN_STATES,
             "chosen": {"table": name, "by": by, "state": state},
         },
@@ -323,7 +323,7 @@ def asked_facts(question: Question) -> dict[str, str]:
         "bandwidth": "Bandwidth",
     }
     keys = question.keys()
-    facts = {words: str(keys[key]) for key, words in names.items() if key in keys}
+    facts = {name: str(keys[key]) for key, name in names.items() if key in keys}
     facts["Model"] = MODELS.get(question.loss, question.loss)
     facts["Level"] = f"{100 * question.level:.4g} %"
     return facts

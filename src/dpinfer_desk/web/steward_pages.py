@@ -386,6 +386,6 @@ def _short_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
     for key, value in flat.items():
         if value in (None, "", []):
             continue
-        words = str(value)
-        shown.append((key, words if len(words) <= 80 else f"{words[:79]}…"))
+        text = str(value)
+        shown.append((key, text if len(text) <= 80 else f"{text[:79]}…"))
     return shown
