@@ -367,13 +367,14 @@ def check(
     web_user: Annotated[
         str, typer.Option("--web-user", help="The user of the process with the network.")
     ] = "",
+    identity_header: _IdentityHeader = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the requirements of a desk on a network: rights, users, clock, disk, backup, accounts."""
     from dpinfer_desk.checkup import requirements  # noqa: PLC0415
 
-    checked = list(requirements(desk_commands.opened(folder), web_user))
+    checked = list(requirements(desk_commands.opened(folder), web_user, identity_header))
     console = Screen(quiet, as_json)
     for one in checked:
         console.show(Text(f"{'ok     ' if one.met else 'MISSING'} {one.message}"))
