@@ -42,9 +42,9 @@ def web(folder: str, port: int, counted: str) -> None:
     """The process with the network; it counts what it answers in a file, where one is named."""
     import uvicorn  # noqa: PLC0415
 
-    from dpinfer_desk.web.network import Place, app_of  # noqa: PLC0415
+    from dpinfer_desk.web.network import ServerConfig, app_of  # noqa: PLC0415
 
-    application = app_of(Desk.open(folder, public=True), Place(port=port))
+    application = app_of(Desk.open(folder, public=True), ServerConfig(port=port))
     counts: Counter[str] = Counter()
 
     async def counting(scope: Any, receive: Any, send: Any) -> None:

@@ -30,7 +30,7 @@ from dpinfer_desk.store.accounts import Accounts
 from dpinfer_desk.store.locks import holder
 from dpinfer_desk.store.verification import valid_result
 from dpinfer_desk.web import network
-from dpinfer_desk.web.entrance import form_of
+from dpinfer_desk.web.authentication import csrf_token_of
 from dpinfer_desk.worker.forecasts import Forecasts
 from dpinfer_desk.worker.worker import Worker
 
@@ -79,13 +79,13 @@ def forked(work: Callable[[], object]) -> int:
         os._exit(0)
 
 
-def web(folder: Path, place: network.Place, *, warm: bool = False) -> int:
+def web(folder: Path, config: network.ServerConfig, *, warm: bool = False) -> int:
     """The process with the network; ``warm`` where forecasts are asked for."""
 
     def serve() -> None:
         if not warm:
             Forecasts.warm = lambda _: None  # type: ignore[method-assign]
-        network.serve(Desk.open(folder, "web", public=True), place, lambda _: None)
+        network.serve(Desk.open(folder, "web", public=True), config, lambda _: None)
 
     return forked(serve)
 
@@ -130,14 +130,14 @@ def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, 
         desk = site_in(folder, analysts, 2.0)
         accounts = Accounts(desk.register)
         sessions = [accounts.open_session(f"analyst {k}") for k in range(analysts)]
-        place = network.Place(port=port_of_nobody())
+        config = network.ServerConfig(port=port_of_nobody())
         tokens = [
             accounts.make_token(f"analyst {k}", ("read", "ask"), 1, "benchmark")[1]
             for k in range(FORECASTING)
         ]
-        pids = [web(desk.folder.path, place, warm=asking), worker(desk.folder.path)]
+        pids = [web(desk.folder.path, config, warm=asking), worker(desk.folder.path)]
         try:
-            await_port(place.port)
+            await_port(config.port)
             idents = _questions(desk, int(seconds / 2) + 5)
             _settled(desk, idents[:2])
             times: dict[str, list[float]] = {}
@@ -147,7 +147,7 @@ def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, 
             paths += [f"/t/visits/confirm?{urlencode({'formula': FORMULA, 'rho': 0.5})}"]
             threads = [
                 threading.Thread(
-                    target=_visits, args=(place.port, sessions[k::20], paths, times, faults, stop)
+                    target=_visits, args=(config.port, sessions[k::20], paths, times, faults, stop)
                 )
                 for k in range(20)
             ]
@@ -155,7 +155,7 @@ def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, 
             if asking:
                 threads += [
                     threading.Thread(
-                        target=_forecasts, args=(place.port, k, tokens[k], ahead, stop)
+                        target=_forecasts, args=(config.port, k, tokens[k], ahead, stop)
                     )
                     for k in range(FORECASTING)
                 ]
@@ -169,7 +169,7 @@ def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, 
             for thread in threads:
                 thread.join()
             most = memory(pids[0], "VmHWM")
-            _signs_in(place)
+            _signs_in(config)
             hashing = memory(pids[0], "VmHWM")
             ended = Counter(ticket.state for ticket in desk.tickets())
         finally:
@@ -205,10 +205,10 @@ def browse(analysts: int, seconds: float, *, asking: bool = False) -> dict[str, 
     }
 
 
-def _signs_in(place: network.Place) -> None:
+def _signs_in(config: network.ServerConfig) -> None:
     """One password is hashed."""
-    link = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
-    headers = {"origin": place.address.rstrip("/"), "content-type": FORM}
+    link = http.client.HTTPConnection("127.0.0.1", config.port, timeout=60)
+    headers = {"origin": config.address.rstrip("/"), "content-type": FORM}
     link.request("POST", "/sign-in", urlencode({"person": "nobody", "password": "x"}), headers)
     assert link.getresponse().status == 403
     link.close()
@@ -361,10 +361,10 @@ def kills(number: int, people: int = 4) -> dict[str, Any]:
         folder = Path(scratch)
         desk = site_in(folder, people, 0.5)
         accounts = Accounts(desk.register)
-        place = network.Place(port=port_of_nobody())
-        pids = {"web": web(desk.folder.path, place), "worker": worker(desk.folder.path)}
+        config = network.ServerConfig(port=port_of_nobody())
+        pids = {"web": web(desk.folder.path, config), "worker": worker(desk.folder.path)}
         clients = forked_clients(
-            place.port, [accounts.open_session(f"analyst {k}") for k in range(people)], folder
+            config.port, [accounts.open_session(f"analyst {k}") for k in range(people)], folder
         )
         done: Counter[str] = Counter()
         for _ in range(number):
@@ -377,7 +377,7 @@ def kills(number: int, people: int = 4) -> dict[str, Any]:
             for name in ("web", "worker") if what == "both" else (what,):
                 end(pids[name])
                 pids[name] = (
-                    web(desk.folder.path, place) if name == "web" else worker(desk.folder.path)
+                    web(desk.folder.path, config) if name == "web" else worker(desk.folder.path)
                 )
         (folder / "stop").touch()
         os.waitpid(clients, 0)
@@ -414,16 +414,16 @@ def _asks(port: int, session: str, person: int, folder: Path) -> None:
     while not stop.exists():
         number += 1
         key = f"key {person} {number}"
-        fields = {"form": form_of(session), "formula": FORMULA, "rho": 0.5, "key": key}
+        fields = {"form": csrf_token_of(session), "formula": FORMULA, "rho": 0.5, "key": key}
         fields |= {"again": "yes", "anyway": "yes"}
-        place = ""
-        while not place and not stop.exists():
+        location = ""
+        while not location and not stop.exists():
             answer = _sent(port, session, "POST", "/t/visits/questions", urlencode(fields))
-            place = answer[1] if answer[0] == 303 else ""
-            retries += not place
-        heard[key] = place.rpartition("/")[2]
-        while place and not stop.exists():
-            status, _, text = _sent(port, session, "GET", place)
+            location = answer[1] if answer[0] == 303 else ""
+            retries += not location
+        heard[key] = location.rpartition("/")[2]
+        while location and not stop.exists():
+            status, _, text = _sent(port, session, "GET", location)
             retries += status != 200
             if status == 200 and re.search("state-(answered|lost|refused)", text):
                 break

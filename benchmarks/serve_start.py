@@ -106,7 +106,7 @@ def _answered(
             page.goto(address[0])
             page.get_by_role("link", name="I have an invitation").click()
             page.get_by_label("Invitation").fill(invitation)
-            for label in ("Password, of 12", "The same once more"):
+            for label in ("Password, of 12", "Repeat password"):
                 page.get_by_label(label).fill(PASSWORD)
             page.get_by_role("button", name="Set the password").click()
             clicks = _asked(page)
@@ -133,7 +133,7 @@ def _asked(page: Any) -> int:
     page.get_by_label("Password").fill(PASSWORD)
     click(page.get_by_role("button", name="Sign in"))
     click(page.get_by_role("link", name=re.compile("^Ask ")))
-    page.get_by_label("Or write it").fill(FORMULA)
+    page.get_by_label("Formula").fill(FORMULA)
     page.get_by_label("ε", exact=True).fill("0.5")
     click(page.get_by_role("button", name="Forecast"))
     page.get_by_role("heading", name="Forecast").wait_for()

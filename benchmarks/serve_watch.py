@@ -125,13 +125,13 @@ def _watched(side: str, slot: float, samples: Samples, outcomes: "Counter[str]")
                 desk.ask(
                     table.name, AnalystQuestion(**PURE), "analyst", str(k), again=True, anyway=True
                 )
-        place = network.Place(port=port_of_nobody())
-        server = web(desk.folder.path, place)
+        config = network.ServerConfig(port=port_of_nobody())
+        server = web(desk.folder.path, config)
         try:
-            await_port(place.port)
+            await_port(config.port)
             stop = threading.Event()
             heard: list[tuple[float, float]] = []
-            prober = threading.Thread(target=_probe, args=(place.port, heard, stop))
+            prober = threading.Thread(target=_probe, args=(config.port, heard, stop))
             prober.start()
             worker = forked(lambda: run(desk))
             os.waitpid(worker, 0)
@@ -197,10 +197,10 @@ def signin(number: int, seconds: float, path: Path | None) -> dict[str, Any]:
                 "SELECT salt, password FROM accounts WHERE person = 'analyst 0'"
             ).fetchone()
             sql("UPDATE accounts SET salt = ?, password = ?", *hashed)
-        place = network.Place(
+        config = network.ServerConfig(
             port=port_of_nobody(), names=("stats.example.org",), proxies=("127.0.0.1",)
         )
-        server = web(desk.folder.path, place)
+        server = web(desk.folder.path, config)
         chance = random.Random(len(samples["sign-in"]["known"]))
         done = [0]
 
@@ -211,12 +211,12 @@ def signin(number: int, seconds: float, path: Path | None) -> dict[str, Any]:
                 for side in chance.sample(("known", "unknown"), 2):
                     address = f"10.{chance.randrange(256)}.{chance.randrange(256)}.{k % 256}"
                     who = k % people + (people if side == "unknown" else 0)
-                    spent = tried(place.port, f"analyst {who}", address)
+                    spent = tried(config.port, f"analyst {who}", address)
                     if k >= 3:  # the first ones load things
                         samples["sign-in"][side].append(spent)
 
         try:
-            await_port(place.port)
+            await_port(config.port)
             return _until(samples, number, seconds, path, once)
         finally:
             end(server)

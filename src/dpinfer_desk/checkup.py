@@ -35,8 +35,12 @@ class Requirement:
     message: str
 
 
-def requirements(desk: Desk, web: str = "") -> Iterator[Requirement]:
-    """Yield each requirement; ``web`` is the user of the process with the network."""
+def requirements(desk: Desk, web: str = "", identity_header: str = "") -> Iterator[Requirement]:
+    """Yield each requirement.
+
+    ``web`` is the user of the process with the network; ``identity_header`` is the header in which a
+    proxy names who has signed in there, if any.
+    """
     yield from _rights(desk)
     yield from _web_rights(desk, web)
     yield _network()
@@ -44,7 +48,7 @@ def requirements(desk: Desk, web: str = "") -> Iterator[Requirement]:
     yield _synchronised()
     yield _disk(desk)
     yield _backup(desk)
-    yield _steward(desk)
+    yield _steward(desk, identity_header)
     yield _worker(desk)
     yield _consistent(desk)
 
@@ -190,9 +194,10 @@ def _backup(desk: Desk) -> Requirement:
     return Requirement(True, f"the last backup is {days} days old")
 
 
-def _steward(desk: Desk) -> Requirement:
+def _steward(desk: Desk, identity_header: str) -> Requirement:
+    # Who signs in at the proxy needs an account here, and no password.
     accounts = Accounts(desk.register).all()
-    if any(one.role == STEWARD and one.has_password for one in accounts):
+    if any(one.role == STEWARD and (one.has_password or identity_header) for one in accounts):
         return Requirement(True, "a steward can sign in")
     return Requirement(
         False, "no steward can sign in: `dpinfer serve person add DIR NAME --role steward`"

@@ -99,6 +99,9 @@ def test_check_says_what_is_missing(folder):
     words = [one["words"] for one in told["findings"] if not one["fine"]]
     assert any("there was no backup yet" in one for one in words)
     assert any("no steward can sign in" in one for one in words)
+    given(run_here("serve", "person", "add", folder, "s.berg", "--role", "steward", "--json"))
+    done = run_here("serve", "check", folder, "--identity-header", "X-Remote-User", "--json")
+    assert "no steward can sign in" not in done.stdout
 
 
 def test_one_or_the_other(folder):

@@ -160,6 +160,21 @@ def test_what_is_missing_is_told(desk, tmp_path, monkeypatch):
     assert any("starts no process without a network" in one for one in lacking(desk))
 
 
+def test_a_steward_who_signs_in_at_the_proxy_needs_no_password(desk):
+    def reported(header):
+        found = requirements(desk, "root", header)
+        return any("no steward can sign in" in one.message for one in found if not one.met)
+
+    assert reported("X-Remote-User")  # there is no account yet
+    accounts = Accounts(desk.register)
+    accounts.open("meier", "analyst", "steward")
+    assert reported("X-Remote-User")
+    desk.add_person("boss")
+    accounts.open("boss", "steward", "steward")
+    assert not reported("X-Remote-User")
+    assert reported("")
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="gives files to another user")
 def test_what_a_user_may(tmp_path):
     """By the modes of a path and of the folders that lead there."""

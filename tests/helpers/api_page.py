@@ -30,7 +30,7 @@ def drawn():
         scope = operation.scope if operation.roles else ""
         call = f"{operation.method} `{operation.path}`"
         lines.append(
-            f"| {call} | {_who(operation)} | {scope} | {operation.words} | {good} | {own} |"
+            f"| {call} | {_who(operation)} | {scope} | {operation.description} | {good} | {own} |"
         )
     return "\n".join(lines) + "\n"
 

@@ -1,10 +1,15 @@
-"""A small desk with accounts and the door of its interface, called in this process: no network."""
+"""A small desk with accounts and its application, called in this process: no network."""
 
 import json
 
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.accounts import Accounts
-from dpinfer_desk.web.api_door import ApiDoor, Request
+from dpinfer_desk.web.app import application
+from dpinfer_desk.web.authentication import SessionBackend, SessionCookie
+from dpinfer_desk.web.requests import Services
+from dpinfer_desk.web.security import ConnectionPolicy
+from dpinfer_desk.worker.forecasts import Forecasts
+from helpers import asgi
 from helpers.visits import made
 
 PEOPLE = {
@@ -33,14 +38,16 @@ class Site:
                 self.desk.add_person(person)
             self.accounts.open(person, role, "steward")
             self.tokens[person] = self.token(person)
-        self.door = ApiDoor(self.desk, self.accounts)
+        cookie = SessionCookie.of_server(secure=False)
+        self.services = Services(self.desk, Forecasts(self.desk), lambda: "", cookie, self.accounts)
+        backend = SessionBackend(self.accounts, cookie)
+        self.app = application(self.services, ConnectionPolicy((asgi.HOST,)), backend)
 
     def token(self, person, scopes=("read", "ask"), days=1):
         return self.accounts.make_token(person, scopes, days, "test")[1]
 
     def reply(self, method, path, by="", body=None, token=None, headers=()):
         """What comes back; ``by`` calls with the token of a person."""
-        path, _, query = path.partition("?")
         sent = list(headers)
         secret = self.tokens[by] if by else token
         if secret is not None:
@@ -48,7 +55,7 @@ class Site:
         content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
         if not any(key == "content-type" for key, _ in sent):
             sent.append(("content-type", "application/json"))
-        return self.door.answer(Request(method, path, query, sent, content))
+        return asgi.request(self.app, method, f"/api/v1{path}", sent, content)
 
     def call(self, method, path, by="", body=None, **more):
         """The status and the document that come back."""

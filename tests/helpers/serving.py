@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.web.api_door import ApiApplication
 from dpinfer_desk.worker.worker import Worker
+from helpers.asgi import HOST
 
 KINDS = ["plain", "whole"]
 """What serves: a server of the standard library, and all of `dpinfer serve`."""
@@ -52,7 +52,10 @@ class _Handler(BaseHTTPRequestHandler):
             "method": self.command,
             "path": path,
             "query_string": query.encode(),
-            "headers": [(key.encode(), value.encode()) for key, value in self.headers.items()],
+            "headers": [
+                (key.lower().encode(), (HOST if key.lower() == "host" else value).encode())
+                for key, value in self.headers.items()
+            ],
         }
         length = int(self.headers.get("content-length", 0))
         body = self.rfile.read(length)
@@ -86,7 +89,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def _plainly(site, certificate):
-    handler = type("Handler", (_Handler,), {"application": staticmethod(ApiApplication(site.door))})
+    handler = type("Handler", (_Handler,), {"application": staticmethod(site.app)})
     server = _Server(("127.0.0.1", 0), handler)
     if certificate:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -107,7 +110,7 @@ def _wholly(site, certificate):
     """Pages and interface, of a desk that may read neither data nor ledgers."""
     import uvicorn  # noqa: PLC0415
 
-    from dpinfer_desk.web.network import Place, app_of  # noqa: PLC0415
+    from dpinfer_desk.web.network import ServerConfig, app_of  # noqa: PLC0415
 
     site.desk.publish("visits")
     desk = Desk.open(site.desk.folder.path, clock=site.desk.clock, public=True)
@@ -117,7 +120,7 @@ def _wholly(site, certificate):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         config = uvicorn.Config(
-            app_of(desk, Place(port=port)),
+            app_of(desk, ServerConfig(port=port)),
             log_level="critical",
             access_log=False,
             http="h11",

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import accounts as module
 from dpinfer_desk.store.accounts import Accounts
-from dpinfer_desk.web.network import Place, app_of
+from dpinfer_desk.web.network import ServerConfig, app_of
 from helpers.servers import FORM, PASSWORD
 from helpers.visits import made
 
-PLACE = Place(port=8766)
+CONFIG = ServerConfig(port=8766)
 HOST = b"127.0.0.1:8766"
 
 
@@ -52,7 +52,7 @@ def test_a_flood_of_passwords_keeps_nobody_waiting(tmp_path, monkeypatch):
     secret = accounts.invite("a.meier", "steward")
     held = threading.Event()
     monkeypatch.setattr(module, "_password_hash", lambda *_: held.wait() and b"")
-    app = app_of(Desk.open(folder, public=True), PLACE)
+    app = app_of(Desk.open(folder, public=True), CONFIG)
     fields = {"invitation": secret, "password": PASSWORD, "again": PASSWORD}
 
     async def flood():

@@ -203,7 +203,7 @@ def test_the_pages_as_a_user_who_cannot_read_the_data(tmp_path):
             assert boss.post("/t/visits/resume", {"reason": "x"}).status == 303
             allowed = {"person": "a.meier", "amount": "1"}
             assert boss.post("/t/visits/allowance", allowed).status == 303
-            assert "fit together" in boss.go("/verify?go=verify").text
+            assert "are consistent" in boss.go("/verify?go=verify").text
     finally:
         worker.terminate()
         worker.wait(300)

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.web.app import _ACCOUNT_ROUTES, _ANYONE, _ROUTES
+from dpinfer_desk.web.app import ACCOUNT_PAGES, PAGES, PASSWORD_PAGES
+from dpinfer_desk.web.endpoints import ANYONE
 from helpers.servers import Client
 from helpers.visits import question
 
@@ -38,7 +39,7 @@ def without_time(text):
 
 
 def addresses(asked):
-    for method, path, _, roles in (*_ROUTES, *_ACCOUNT_ROUTES):
+    for method, path, _, roles in (*PAGES, *ACCOUNT_PAGES, *PASSWORD_PAGES):
         place = path.replace("{table}", "visits").replace("{question}", asked["answered"])
         yield method, place, roles
 
@@ -50,7 +51,7 @@ def test_who_has_not_signed_in_is_told_nothing(site, asked):
     nobody = Client(site)
     told = set()
     for method, path, roles in addresses(asked):
-        if roles == _ANYONE:
+        if roles == ANYONE:
             continue
         answer = nobody.sent(method, path, {"origin": site.origin})
         told.add((answer.status, answer.headers["location"], answer.text))
@@ -69,7 +70,7 @@ def test_each_page_is_for_its_roles(site, visitors, asked):
         visitor = visitors[name]
         nothing = without_time(visitor.go("/nothing").text)
         for method, path, roles in addresses(asked):
-            if method != "GET" or roles == _ANYONE:
+            if method != "GET" or roles == ANYONE:
                 continue
             answer = visitor.go(path)
             seen = role in roles and not (name == "stranger" and path.startswith(("/t/", "/q/")))
@@ -127,7 +128,7 @@ def test_who_may_not_act_changes_nothing(site, visitors, asked):
     for name, role in ROLES.items():
         word = visitors[name].word()
         for method, path, roles in addresses(asked):
-            if method != "POST" or role in roles or roles == _ANYONE:
+            if method != "POST" or role in roles or roles == ANYONE:
                 continue
             place = path.replace(asked["answered"], asked["waiting"])
             answer = visitors[name].post(place, fields, form=word)
@@ -187,7 +188,7 @@ def test_an_auditor_exports_and_can_check(site, visitors, asked):
     rows = [json.loads(line) for line in checker.go("/t/visits/ledger.jsonl").text.splitlines()]
     assert rows[-1]["hash"] == desk.heads()["ledger of visits"]
     assert checker.go(f"/q/{asked['answered']}/result.json").status == 200
-    assert "fit together" in checker.go("/verify?go=verify").text
+    assert "are consistent" in checker.go("/verify?go=verify").text
     assert '<form method="post" action="/t/' not in checker.go("/t/visits/people").text
 
 

@@ -71,7 +71,7 @@ def test_an_analyst_asks_and_reads_in_eight_clicks(person, script):
     click(page.get_by_role("button", name="Sign in"))
     click(page.get_by_role("link", name="Ask Visits to a doctor, 2024"))
     assert page.get_by_label("Who asks").count() == 0
-    page.get_by_label("Or write it").fill("visit ~ age + health")
+    page.get_by_label("Formula").fill("visit ~ age + health")
     page.get_by_label("ρ").fill(rho)
     click(page.get_by_role("button", name="Forecast"))
     page.get_by_role("heading", name="Forecast").wait_for(timeout=300_000)
@@ -108,14 +108,14 @@ def test_a_steward_invites_allows_decides_and_revokes(person, here, script):
     page = boss.page
     name = f"guest {script}"
     page.get_by_role("link", name="Accounts").click()
-    page.get_by_label("Name, as it stands in the ledger").fill(name)
+    page.get_by_label("User name").fill(name)
     page.get_by_role("button", name="Open the account").click()
     invitation = page.locator(".secret").inner_text()
     guest = person(script=script)
     guest.go("/")
     guest.page.get_by_role("link", name="I have an invitation").click()
     guest.page.get_by_label("Invitation").fill(invitation)
-    for label in ("Password, of 12", "The same once more"):
+    for label in ("Password, of 12", "Repeat password"):
         guest.page.get_by_label(label).fill(PASSWORD)
     guest.page.get_by_role("button", name="Set the password").click()
     guest.page.get_by_text("The password is set").wait_for()
@@ -123,17 +123,17 @@ def test_a_steward_invites_allows_decides_and_revokes(person, here, script):
     assert "There is no table here that you may ask." in guest.words()
     page.get_by_role("link", name="Tables").click()
     page.get_by_role("link", name="Analysts of").click()
-    page.get_by_label("Name, as it stands in the ledger").fill(name)
+    page.get_by_label("User name").fill(name)
     page.get_by_label("Allowance, ρ", exact=True).last.fill("0.5")
     page.get_by_role("button", name="Give the allowance").click()
-    page.get_by_text("The person is known here").wait_for()
+    page.get_by_text("The analyst was added").wait_for()
     guest.go("/t/visits/confirm?formula=visit+~+income&rho=0.3")
     assert "The steward decides on it first." in guest.words()
     guest.page.get_by_role("button", name="Ask: costs").click()
     guest.page.get_by_text("It waits for the steward").wait_for()
     page.get_by_role("link", name="Approvals").click()
     card = page.locator("section.card").filter(has_text=name)
-    card.get_by_label("A word with it").fill("Too dear for what it tells.")
+    card.get_by_label("Message to the analyst").fill("Too dear for what it tells.")
     card.get_by_role("button", name="Decline").click()
     guest.page.reload()
     assert "Too dear for what it tells." in guest.words()
@@ -158,7 +158,7 @@ def test_an_auditor_reads_everything_and_changes_nothing(person, here):
     page.get_by_role("link", name="Journal").click()
     page.get_by_role("link", name="Verify").click()
     page.get_by_role("button", name="Verify now").click()
-    page.get_by_role("heading", name="Whole").wait_for()
+    page.get_by_role("heading", name="Verified").wait_for()
     assert page.get_by_role("link", name="Approvals").count() == 0
 
 
@@ -196,8 +196,8 @@ def test_texts_of_people_stay_texts(person):
         page.get_by_label("What it is for").fill(one_line)
         page.get_by_role("button", name="Make it").click()
         page.get_by_role("link", name="Accounts").click()
-        page.get_by_label("Name, as it stands in the ledger").fill(f"{place} {one_line}")
-        page.get_by_label("Who that is").fill(one_line)
+        page.get_by_label("User name").fill(f"{place} {one_line}")
+        page.get_by_label("Full name").fill(one_line)
         page.get_by_role("button", name="Open the account").click()
         assert alike(one_line) in alike(boss.words())
         boss.go("/tokens")

@@ -127,7 +127,7 @@ def test_other_places(here):
             text,
         )
         here.go(f"/t/table1/ask?{query}")
-        assert alike(here.page.get_by_label("Or write it").input_value()) == alike(text)
+        assert alike(here.page.get_by_label("Formula").input_value()) == alike(text)
         assert here.page.get_by_role("alert").count() == 1
 
 

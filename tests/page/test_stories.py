@@ -24,7 +24,7 @@ def asked(window, rho, by="a.meier", formula=""):
     page.get_by_role("link", name="Ask a question").click()
     page.get_by_label("Who asks").select_option(by)
     if formula:
-        page.get_by_label("Or write it").fill(formula)
+        page.get_by_label("Formula").fill(formula)
     else:
         page.get_by_role("combobox", name="Outcome", exact=True).select_option("visit")
         page.get_by_role("checkbox", name=re.compile("^age")).check()
@@ -89,24 +89,24 @@ def test_a_formula_is_a_form_and_a_form_is_a_formula(window, script):
     here = window(script)
     page = here.page
     here.go("/t/visits/ask")
-    formula = page.get_by_label("Or write it")
+    formula = page.get_by_label("Formula")
     formula.fill("visit ~ log(age) + health + age:health")
     if script:
         formula.blur()
     else:
         page.get_by_role("button", name="Forecast").click()
     expect(page.get_by_label("age as")).to_have_value("log")
-    assert page.get_by_label("Product 1, first column").input_value() == "1"
+    assert page.get_by_label("Interaction 1, first column").input_value() == "1"
     assert page.get_by_role("checkbox", name="health").is_checked()
     page.get_by_role("checkbox", name="health").uncheck()
     page.get_by_role("checkbox", name="income").check()
     page.get_by_label("income as").select_option("sqrt")
     if not script:
         page.get_by_role("button", name="Forecast").click()
-    expect(page.get_by_label("Or write it")).to_have_value(
+    expect(page.get_by_label("Formula")).to_have_value(
         "visit ~ log(age) + sqrt(income) + age:health"
     )
-    formula = page.get_by_label("Or write it")
+    formula = page.get_by_label("Formula")
     formula.fill("visit ~ ns(age, 40, 60)")
     if script:
         formula.blur()
@@ -122,7 +122,7 @@ def test_the_forecast_is_in_place_with_the_script(window, script):
     here = window(script)
     page = here.page
     here.go("/t/visits/ask")
-    page.get_by_label("Or write it").fill("visit ~ age")
+    page.get_by_label("Formula").fill("visit ~ age")
     loads = []
     page.on("load", lambda _: loads.append(1))
     page.get_by_role("button", name="Forecast").click()
@@ -143,7 +143,7 @@ def test_errors_have_a_remedy(window, script):
         ("visit ~ (age + income)**12", "a power goes up to 9"),
         ("", "tick an outcome, or write a formula"),
     ):
-        page.get_by_label("Or write it").fill(formula)
+        page.get_by_label("Formula").fill(formula)
         page.get_by_role("button", name="Forecast").click()
         page.get_by_role("alert").filter(has_text=words).wait_for()
 
@@ -159,7 +159,7 @@ def test_the_steward_approves_and_declines(window, script):
     assert {first.state, second.state} == {"waiting"}
     here.go("/approvals")
     card = page.get_by_role("region", name="visit ~ income")
-    card.get_by_label("A word with it").fill("Too dear: halve it.")
+    card.get_by_label("Message to the analyst").fill("Too dear: halve it.")
     card.get_by_role("button", name="Decline").click()
     page.get_by_text("Too dear: halve it.").wait_for()
     assert desk.ticket(first.id).state == "declined"
@@ -212,7 +212,7 @@ def test_people_and_their_allowances(window, script):
     page = here.page
     name = f"c.lindqvist {script} <b>"
     here.go("/t/visits/people")
-    page.get_by_label("Name, as it stands in the ledger").fill(name)
+    page.get_by_label("User name").fill(name)
     page.get_by_role("region", name="Give somebody an allowance").get_by_label("Allowance").fill(
         "0.02"
     )
@@ -227,7 +227,7 @@ def test_people_and_their_allowances(window, script):
         ("Revoke", "revoked"),
     ):
         card = page.get_by_role("region", name=name)
-        card.get_by_label("Why, in words that are kept").fill("as agreed")
+        card.get_by_label("Reason (recorded").fill("as agreed")
         card.get_by_role("button", name=button).click()
         page.get_by_role("heading", name=f"{name} {state}").wait_for()
     found = Desk.open(here.site.folder).analyst("visits", name)
@@ -256,7 +256,7 @@ def test_journal_export_and_verification(window, script):
     page.get_by_role("link", name="Verify").click()
     page.get_by_label("Compare the bytes").check()
     page.get_by_role("button", name="Verify now").click()
-    page.get_by_role("heading", name="Whole").wait_for()
+    page.get_by_role("heading", name="Verified").wait_for()
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ def test_a_table_is_paused(window, other, script):
     here = window(script, at=other)
     page = here.page
     here.go("/t/visits")
-    page.get_by_label("Why, in words that are kept").fill("the data are updated")
+    page.get_by_label("Reason (recorded").fill("the data are updated")
     page.get_by_role("button", name="Pause the table").click()
     page.get_by_text("This table is paused: the data are updated.").wait_for()
     here.go("/t/visits/confirm?formula=visit+~+age&rho=0.05&by=a.meier")
@@ -343,7 +343,7 @@ def test_keyboard_alone(chromium, site):
     keys.type("visit")
     reach("checkbox", re.compile("^income"))
     keys.press("Space")
-    expect(page.get_by_label("Or write it")).to_have_value("visit ~ income")
+    expect(page.get_by_label("Formula")).to_have_value("visit ~ income")
     reach("textbox", "ρ")
     keys.press("Control+A")
     keys.type("0.07")

@@ -1,6 +1,5 @@
 """The interface of a desk, called in this process: who may what, what comes back, and what is sent twice."""
 
-import asyncio
 import json
 import math
 import threading
@@ -16,10 +15,9 @@ from dpinfer.errors import NO_ANSWER
 from dpinfer.privacy.store import link
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.tables import Policy
-from dpinfer_desk.web import api_door
-from dpinfer_desk.web.api import BODIES, OPERATIONS
-from dpinfer_desk.web.api_door import ApiApplication
+from dpinfer_desk.web.api import OPERATIONS
 from dpinfer_desk.web.openapi import document, statuses
+from dpinfer_desk.web.schemas import BODIES
 from dpinfer_desk.worker.worker import Worker
 from helpers import api_page
 from helpers.calling import KEY, PEOPLE, QUESTION, Site
@@ -215,7 +213,7 @@ def test_what_the_ledger_or_the_desk_refuses(site):
     assert (status, fault["code"]) == (409, "refused")
     assert fault == {
         "error": "the table visits is paused",
-        "remedy": "contact the steward",
+        "remedy": "ask the steward",
         "code": "refused",
     }
 
@@ -399,7 +397,7 @@ def test_forecasts(site):
     status, found = site.call("POST", "/tables/visits/forecasts", "a.meier", body)
     assert status == 202
     assert site.call("POST", "/tables/visits/forecasts", "a.meier", body)[1] == found
-    site.door._forecasts.get(found["id"], "a.meier", patience=60)
+    site.services.forecasts.get(found["id"], "a.meier", patience=60)
     reply = site.reply("GET", f"/forecasts/{found['id']}", "a.meier")
     assert reply.status == 200
     ahead = dp.simulate.Forecast.from_json(reply.content.decode())
@@ -595,63 +593,3 @@ def test_guarantee_one_truth():
             assert rule.holds(word)
             assert not allows(rule.schema, word)
     assert seen == {True, False}
-
-
-# The application, without a network
-
-
-def asked_of(application, scope, messages):
-    """What an application sends, given what it receives."""
-    found = []
-
-    async def receive():
-        if not messages:
-            await asyncio.sleep(3600)
-        return messages.pop(0)
-
-    async def send(message):
-        found.append(message)
-
-    asyncio.run(application(scope, receive, send))
-    return found
-
-
-def scope_of(method, path, token="", query=b""):
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"authorization", f"Bearer {token}".encode()),
-    ]
-    return {
-        "type": "http",
-        "method": method,
-        "path": f"/api/v1{path}",
-        "query_string": query,
-        "headers": headers,
-    }
-
-
-def test_the_application_reads_no_more_than_it_has_to(answered, monkeypatch):
-    application = ApiApplication(answered.door)
-    token = answered.tokens["a.meier"]
-    body = json.dumps(QUESTION).encode()
-    pieces = [
-        {"type": "http.request", "body": body[:10], "more_body": True},
-        {"type": "http.request", "body": body[10:], "more_body": False},
-    ]
-    start, content = asked_of(application, scope_of("POST", "/tables/visits/check", token), pieces)
-    assert start["status"] == 200
-    assert dict(start["headers"])[b"content-length"] == str(len(content["body"])).encode()
-    endless = [{"type": "http.request", "body": b"x" * 2**14, "more_body": True}] * 1000
-    start, _ = asked_of(application, scope_of("POST", "/tables/visits/check", token), endless)
-    assert start["status"] == 413
-    assert len(endless) > 990
-    monkeypatch.setattr(api_door, "READING", 0.05)
-    start, _ = asked_of(application, scope_of("POST", "/tables/visits/check", token), pieces[:1])
-    assert start["status"] == 408
-    start, _ = asked_of(application, scope_of("GET", "/questions", token, b"x" * 70_000), [])
-    assert start["status"] == 414
-    start, content = asked_of(application, scope_of("GET", "/health"), [])
-    assert (start["status"], content["body"]) == (200, b"")
-    gone = [{"type": "http.disconnect"}]
-    start, _ = asked_of(application, scope_of("POST", "/tables/visits/check", token), gone)
-    assert start["status"] == 400

@@ -49,6 +49,13 @@ _Proxies = Annotated[
     list[str] | None,
     typer.Option("--behind-proxy", help="The address of a proxy that speaks TLS and is trusted."),
 ]
+_IdentityHeader = Annotated[
+    str,
+    typer.Option(
+        "--identity-header",
+        help="The header in which the proxy names who has signed in there; without passwords here.",
+    ),
+]
 _Certificate = Annotated[Path | None, typer.Option(help="For TLS of its own, with --key.")]
 _Key = Annotated[Path | None, typer.Option(help="The private key of the certificate.")]
 _PATIENCE = 60.0  # seconds that a process has to end
@@ -202,6 +209,7 @@ def run(  # noqa: PLR0913  (the public face)
     proxies: _Proxies = None,
     certificate: _Certificate = None,
     key: _Key = None,
+    identity_header: _IdentityHeader = "",
     web_only: Annotated[
         bool, typer.Option("--web-only", help="Run only the process with the network.")
     ] = False,
@@ -221,20 +229,24 @@ def run(  # noqa: PLR0913  (the public face)
         return
     from dpinfer_desk.web import network  # noqa: PLC0415  (an extra)
 
-    address = network.Place(host, port, tuple(names or ()), tuple(proxies or ()), certificate, key)
-    address.check()
+    config = network.ServerConfig(
+        host, port, tuple(names or ()), tuple(proxies or ()), certificate, key, identity_header
+    )
+    config.check()
     if web_only:
         from dpinfer_desk.desk import Desk  # noqa: PLC0415
 
         _end_quietly()
-        network.serve(Desk.open(folder, "web", public=True), address, _announce)
+        network.serve(Desk.open(folder, "web", public=True), config, _announce)
         return
     desk_commands.opened(folder)  # an error in it is reported before anything starts
     options = ["--host", host, "--port", str(port)]
-    options += [word for name in address.names for word in ("--name", name)]
-    options += [word for proxy in address.proxies for word in ("--behind-proxy", proxy)]
+    options += [word for name in config.names for word in ("--name", name)]
+    options += [word for proxy in config.proxies for word in ("--behind-proxy", proxy)]
     if certificate is not None and key is not None:
         options += ["--certificate", str(certificate), "--key", str(key)]
+    if identity_header:
+        options += ["--identity-header", identity_header]
     _run_both([str(folder)], options)
 
 
@@ -355,13 +367,14 @@ def check(
     web_user: Annotated[
         str, typer.Option("--web-user", help="The user of the process with the network.")
     ] = "",
+    identity_header: _IdentityHeader = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Check the requirements of a desk on a network: rights, users, clock, disk, backup, accounts."""
     from dpinfer_desk.checkup import requirements  # noqa: PLC0415
 
-    checked = list(requirements(desk_commands.opened(folder), web_user))
+    checked = list(requirements(desk_commands.opened(folder), web_user, identity_header))
     console = Screen(quiet, as_json)
     for one in checked:
         console.show(Text(f"{'ok     ' if one.met else 'MISSING'} {one.message}"))

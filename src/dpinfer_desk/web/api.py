@@ -1,122 +1,95 @@
 """The operations of `/api/v1`: what analysts, stewards, auditors and their programs may ask of a desk.
 
 Every operation is one function, declared with who may call it and what may come back; `openapi` makes
-the document of the interface from the same declarations, and `api_door` lets calls in.
+the document of the interface from the same declarations, and `endpoints` calls them.
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
-from dpinfer.asking.questions import SECTIONS, AnalystQuestion, question_schema
+from starlette.responses import JSONResponse, Response
+
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.asking.rules import Rule, one_of
-from dpinfer.asking.spec import RULES
 from dpinfer.errors import InputError
-from dpinfer.privacy.accountant import Total
-from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.schema.formula import parse
 from dpinfer.views import report as documents
 from dpinfer_desk.desk import state_message
 from dpinfer_desk.permissions import NotFoundError
-from dpinfer_desk.store import roles, tickets
-from dpinfer_desk.store.accounts import ASK, LONGEST, READ, SCOPES
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.accounts import ASK, READ
 from dpinfer_desk.store.register import OTHER_QUESTION
 from dpinfer_desk.store.roles import ANALYST, AUDITOR, ROLES, STEWARD
 from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import ConflictError, Ticket
-from dpinfer_desk.web.api_forms import (
+from dpinfer_desk.web.http_errors import RequestError
+from dpinfer_desk.web.requests import DeskRequest, standalone_page
+from dpinfer_desk.web.schemas import (
+    CSV,
+    FLAG,
+    HTML,
+    JSON,
+    JSONL,
+    LIMIT,
+    OFFSET,
     SHOWN_STATES,
+    TABLE_NAME,
     account_form,
     allowance_form,
     answer_form,
     asked_form,
     check_form,
-    line_form,
+    summary_form,
     table_form,
     token_form,
+    with_amount,
 )
-from dpinfer_desk.web.calls import (
-    CSV,
-    HTML,
-    JSON,
-    LINES,
-    Body,
-    Call,
-    Operation,
-    RefusedCallError,
-    Reply,
-    told,
-)
-from dpinfer_desk.worker.forecasts import MAX_BUDGETS
+
+Handler = Callable[[DeskRequest], Response]
+_REPORT_POLICY = "default-src 'none'; style-src {style}; frame-ancestors 'none'"
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of the interface: its address, who may call it, and what may come back.
+
+    ``roles`` may do it, with a token of this ``scope``; without roles anyone may, and needs no
+    token.  ``body`` names what is sent, ``options`` are those behind the address.  ``replies`` has
+    what each good status brings, ``refusals`` the other statuses that are its own.
+    """
+
+    handler: Handler
+    method: str
+    path: str
+    roles: tuple[str, ...]
+    scope: str
+    body: str
+    options: Mapping[str, Rule]
+    replies: Mapping[int, str]
+    refusals: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Return what it is called."""
+        return self.handler.__name__
+
+    @property
+    def description(self) -> str:
+        """Return what it does."""
+        return " ".join((self.handler.__doc__ or "").split())
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """Return the names that stand in its address."""
+        return tuple(re.findall(r"{(\w+)}", self.path))
+
 
 OPERATIONS: list[Operation] = []
 """All of them, in the order of the document."""
-
-_FLAG = one_of(["true", "false"])
-_TABLE = Rule("the name of a table", {"type": "string", "minLength": 1, "maxLength": 60})
-_REASON = Rule(
-    "a text of at most 1000 characters", {"type": "string", "maxLength": 1000}, str.isprintable
-)
-_NUMBER = RULES["privacy"]["rho"]
-_LIMIT = Rule("1 to 1000", {"type": "integer", "minimum": 1, "maximum": 1000})
-_OFFSET = Rule("0 or more", {"type": "integer", "minimum": 0, "maximum": 10**9})
-_QUESTION = {key: RULES[section][key] for key, section in SECTIONS.items()}
-_SCOPE_NAMES = {"type": "string", "enum": list(SCOPES)}
-BODIES: dict[str, Body] = {
-    "Question": Body(
-        _QUESTION,
-        ("formula",),
-        question_schema(),
-    ),
-    "Ahead": Body(
-        {
-            **_QUESTION,
-            "amounts": Rule(
-                f"1 to {MAX_BUDGETS} numbers above 0: budgets of the kind that the question has",
-                {
-                    "type": "array",
-                    "minItems": 1,
-                    "maxItems": MAX_BUDGETS,
-                    "items": dict(_NUMBER.schema),
-                },
-            ),
-            "half_width": _NUMBER,
-            "coefficient": Rule(
-                "the name of a coefficient", {"type": "string", "minLength": 1, "maxLength": 1000}
-            ),
-        },
-        ("formula",),
-        {
-            "oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}],
-            "dependentRequired": {"delta": ["epsilon"], "coefficient": ["half_width"]},
-        },
-    ),
-    "Decision": Body({"approve": RULES["study"]["checkpoint"], "reason": _REASON}, ("approve",)),
-    "Access": Body(
-        {"amount": _NUMBER, "state": one_of(roles.STATES), "reason": _REASON},
-        (),
-        {"anyOf": [{"required": ["amount"]}, {"required": ["state"]}]},
-    ),
-    "NewToken": Body(
-        {
-            "name": Rule(
-                "a text of at most 100 characters",
-                {"type": "string", "maxLength": 100},
-                str.isprintable,
-            ),
-            "scopes": Rule(
-                f"some of {', '.join(SCOPES)}",
-                {"type": "array", "minItems": 1, "maxItems": len(SCOPES), "items": _SCOPE_NAMES},
-            ),
-            "days": Rule(f"1 to {LONGEST}", {"type": "integer", "minimum": 1, "maximum": LONGEST}),
-        },
-        ("scopes", "days"),
-    ),
-}
-"""What may be sent, by name."""
-
-Handler = Callable[[Call], Reply]
 
 
 def operation(
@@ -142,59 +115,59 @@ def operation(
 
 
 @operation("GET", "/health", {200: ""}, roles=())
-def health(_: Call) -> Reply:
+def health(_: DeskRequest) -> Response:
     """Whether the server answers; it says nothing else."""
-    return Reply()
+    return Response()
 
 
 # Tables
 
 
 @operation("GET", "/tables", {200: "Tables"})
-def list_tables(call: Call) -> Reply:
+def list_tables(request: DeskRequest) -> Response:
     """The tables that the caller may ask or look after."""
-    return told({"tables": [line_form(table) for table in call.sight.tables()]})
+    return JSONResponse({"tables": [summary_form(table) for table in request.permissions.tables()]})
 
 
 @operation("GET", "/tables/{table}", {200: "Table"})
-def show_table(call: Call) -> Reply:
+def show_table(request: DeskRequest) -> Response:
     """Everything that is public about a table, its account, and the caller's own allowance."""
-    table = _table(call)
+    table = _table(request)
     own = None
-    if call.signed.role == ANALYST:
-        own = call.sight.analyst(table.name)
-    return told(table_form(call.desk, table, own))
+    if request.identity.role == ANALYST:
+        own = request.permissions.analyst(table.name)
+    return JSONResponse(table_form(request.desk, table, own))
 
 
 @operation("GET", "/tables/{table}/account", {200: "Account"}, roles=(STEWARD, AUDITOR))
-def show_account(call: Call) -> Reply:
+def show_account(request: DeskRequest) -> Response:
     """What was spent of the total, what is left, and the head of the ledger to be kept elsewhere."""
-    return told(account_form(call.desk, _table(call)))
+    return JSONResponse(account_form(request.desk, _table(request)))
 
 
-@operation("GET", "/tables/{table}/ledger", {200: LINES}, roles=(STEWARD, AUDITOR))
-def export_ledger(call: Call) -> Reply:
+@operation("GET", "/tables/{table}/ledger", {200: JSONL}, roles=(STEWARD, AUDITOR))
+def export_ledger(request: DeskRequest) -> Response:
     """The ledger as JSON lines with their hashes, to be checked offline."""
-    return Reply(200, call.desk.export_ledger(_table(call).name).encode(), LINES)
+    return Response(request.desk.export_ledger(_table(request).name), media_type=JSONL)
 
 
-@operation("GET", "/journal", {200: LINES}, roles=(STEWARD, AUDITOR))
-def export_journal(call: Call) -> Reply:
+@operation("GET", "/journal", {200: JSONL}, roles=(STEWARD, AUDITOR))
+def export_journal(request: DeskRequest) -> Response:
     """Who did what at the desk, as JSON lines with their hashes, to be checked offline."""
-    return Reply(200, call.desk.export_journal().encode(), LINES)
+    return Response(request.desk.export_journal(), media_type=JSONL)
 
 
 @operation("GET", "/tables/{table}/analysts", {200: "Allowances"}, roles=(STEWARD, AUDITOR))
-def list_analysts(call: Call) -> Reply:
+def list_analysts(request: DeskRequest) -> Response:
     """Everybody with an allowance at a table, and what they have spent."""
-    table = _table(call)
-    found = call.desk.analysts(table.name)
+    table = _table(request)
+    analysts = request.desk.analysts(table.name)
     document = {
-        "analysts": [allowance_form(analyst) for analyst in found],
-        "measure": call.desk.measure(table.name),
-        "reserved": call.desk.reserved(table.name),
+        "analysts": [allowance_form(analyst) for analyst in analysts],
+        "measure": request.desk.measure(table.name),
+        "reserved": request.desk.reserved(table.name),
     }
-    return told(document)
+    return JSONResponse(document)
 
 
 @operation(
@@ -205,35 +178,37 @@ def list_analysts(call: Call) -> Reply:
     scope=ASK,
     body="Access",
 )
-def set_access(call: Call) -> Reply:
+def set_access(request: DeskRequest) -> Response:
     """Give somebody an allowance at a table, or make him active, paused or revoked there, at once."""
-    table = _table(call)
-    person = call.names["analyst"]
-    if not any(one.name == person for one in call.desk.persons()):
+    table = _table(request)
+    person = request.name("analyst")
+    if not any(one.name == person for one in request.desk.persons()):
         raise NotFoundError
-    if not {"amount", "state"} & set(call.body):
+    if not {"amount", "state"} & set(request.document):
         raise InputError("nothing is to be changed: send amount, state or both")
-    known = person in call.desk.register.allowances(table.name)
-    if not known and "amount" not in call.body:
+    known = person in request.desk.register.allowances(table.name)
+    if not known and "amount" not in request.document:
         raise InputError("this person has no allowance at this table yet: send amount, too")
-    if "amount" in call.body:
-        call.desk.allow(table.name, person, float(call.body["amount"]))
-    if "state" in call.body:
-        reason = str(call.body.get("reason", ""))
-        call.desk.set_state(table.name, person, call.body["state"], reason)
-    return told(allowance_form(call.desk.analyst(table.name, person)))
+    if "amount" in request.document:
+        request.desk.allow(table.name, person, float(request.document["amount"]))
+    if "state" in request.document:
+        reason = str(request.document.get("reason", ""))
+        request.desk.set_state(table.name, person, request.document["state"], reason)
+    return JSONResponse(allowance_form(request.desk.analyst(table.name, person)))
 
 
 # Asking
 
 
 @operation("POST", "/tables/{table}/check", {200: "Check"}, roles=(ANALYST,), body="Question")
-def check_question(call: Call) -> Reply:
+def check_question(request: DeskRequest) -> Response:
     """What asking would mean: coefficients, cost, advice, and whether it would be paid.  Nothing is
     booked.
     """
-    found = call.desk.check(_table(call).name, AnalystQuestion.of(call.body), call.signed.person)
-    return told(check_form(found))
+    checked = request.desk.check(
+        _table(request).name, AnalystQuestion.of(request.document), request.identity.person
+    )
+    return JSONResponse(check_form(checked))
 
 
 @operation(
@@ -244,12 +219,12 @@ def check_question(call: Call) -> Reply:
     body="Ahead",
     refusals=(429,),
 )
-def ask_forecast(call: Call) -> Reply:
+def ask_forecast(request: DeskRequest) -> Response:
     """How wide the intervals will be, for up to six budgets, or which budget gives a half-width; from
     made-up records alone.
     """
-    table = _table(call)
-    given = dict(call.body)
+    table = _table(request)
+    given = dict(request.document)
     amounts = given.pop("amounts", ())
     half_width = given.pop("half_width", None)
     coefficient = given.pop("coefficient", None)
@@ -259,17 +234,19 @@ def ask_forecast(call: Call) -> Reply:
         raise InputError("coefficient goes with half_width: send both, or none")
     question = AnalystQuestion.of(given)
     model = question.model(table.schema, table.ledger().neighbours)
-    parse(model.asked_formula or "", table.schema)  # what is wrong with it is told at once
-    ident = call.forecasts.ask(
+    parse(model.asked_formula or "", table.schema)  # a fault in it is an error of this request
+    ident = request.services.forecasts.ask(
         table.name,
         replace(question, title=""),
-        call.signed.person,
-        [_of_amount(question.budget, float(amount)) for amount in amounts],
+        request.identity.person,
+        [with_amount(question.budget, float(amount)) for amount in amounts],
         half_width=half_width,
         coefficient=coefficient,
     )
-    place = f"/api/v1/forecasts/{ident}"
-    return told({"id": ident, "state": "running"}, 202, {"location": place, "retry-after": "1"})
+    location = f"/api/v1/forecasts/{ident}"
+    return JSONResponse(
+        {"id": ident, "state": "running"}, 202, {"location": location, "retry-after": "1"}
+    )
 
 
 @operation(
@@ -278,13 +255,13 @@ def ask_forecast(call: Call) -> Reply:
     {200: "Forecast", 202: "ForecastState"},
     roles=(ANALYST, STEWARD),
 )
-def show_forecast(call: Call) -> Reply:
+def show_forecast(request: DeskRequest) -> Response:
     """A forecast; 202 while it is made."""
-    ident = call.names["forecast"]
-    found = call.forecasts.get(ident, call.signed.person)
-    if found is None:
-        return told({"id": ident, "state": "running"}, 202, {"retry-after": "1"})
-    return Reply(200, found.to_json().encode(), JSON)
+    ident = request.name("forecast")
+    forecast = request.services.forecasts.get(ident, request.identity.person)
+    if forecast is None:
+        return JSONResponse({"id": ident, "state": "running"}, 202, {"retry-after": "1"})
+    return Response(forecast.to_json(), media_type=JSON)
 
 
 @operation(
@@ -294,27 +271,27 @@ def show_forecast(call: Call) -> Reply:
     roles=(ANALYST,),
     scope=ASK,
     body="Question",
-    options={"again": _FLAG, "anyway": _FLAG},
+    options={"again": FLAG, "anyway": FLAG},
     refusals=(409, 503),
 )
-def ask_question(call: Call) -> Reply:
+def ask_question(request: DeskRequest) -> Response:
     """Ask, with a key of the caller's own: however often it is sent, it is asked once.  `again` asks,
     and pays, what was answered or lost before; `anyway` what could print next to nothing.
     """
-    table = _table(call)
-    question = AnalystQuestion.of(call.body)
-    ticket, new = call.desk.submit(
+    table = _table(request)
+    question = AnalystQuestion.of(request.document)
+    ticket, new = request.desk.submit(
         table.name,
         question,
-        call.signed.person,
-        call.names["key"],
-        again=call.options.get("again") == "true",
-        anyway=call.options.get("anyway") == "true",
+        request.identity.person,
+        request.name("key"),
+        again=request.options.get("again") == "true",
+        anyway=request.options.get("anyway") == "true",
     )
     if ticket.question != question:
         raise ConflictError(OTHER_QUESTION)
-    place = f"/api/v1/questions/{ticket.id}"
-    return told(asked_form(ticket), 201 if new else 200, {"location": place})
+    location = f"/api/v1/questions/{ticket.id}"
+    return JSONResponse(asked_form(ticket), 201 if new else 200, {"location": location})
 
 
 # Questions and answers
@@ -325,25 +302,27 @@ def ask_question(call: Call) -> Reply:
     "/questions",
     {200: "Questions"},
     options={
-        "table": _TABLE,
+        "table": TABLE_NAME,
         "state": one_of(SHOWN_STATES),
-        "limit": _LIMIT,
-        "offset": _OFFSET,
+        "limit": LIMIT,
+        "offset": OFFSET,
     },
 )
-def list_questions(call: Call) -> Reply:
+def list_questions(request: DeskRequest) -> Response:
     """What was asked, newest first: an analyst's own, and everything for stewards and auditors."""
-    state = call.options.get("state")
-    found = call.sight.tickets(call.options.get("table", ""), "", (state,) if state else ())[::-1]
-    first = call.options.get("offset", 0)
-    shown = found[first : first + call.options.get("limit", 100)]
-    return told({"questions": [asked_form(ticket) for ticket in shown]})
+    state = request.options.get("state")
+    asked = request.permissions.tickets(
+        request.options.get("table", ""), "", (state,) if state else ()
+    )[::-1]
+    first = request.options.get("offset", 0)
+    shown = asked[first : first + request.options.get("limit", 100)]
+    return JSONResponse({"questions": [asked_form(ticket) for ticket in shown]})
 
 
 @operation("GET", "/questions/{question}", {200: "Asked"})
-def show_question(call: Call) -> Reply:
+def show_question(request: DeskRequest) -> Response:
     """Where a question stands; before its public time nothing here depends on the data."""
-    return told(asked_form(_ticket(call)))
+    return JSONResponse(asked_form(_ticket(request)))
 
 
 @operation(
@@ -354,9 +333,9 @@ def show_question(call: Call) -> Reply:
     scope=ASK,
     refusals=(409,),
 )
-def withdraw_question(call: Call) -> Reply:
+def withdraw_question(request: DeskRequest) -> Response:
     """Take a question back before it is booked; that is free."""
-    return told(asked_form(call.desk.withdraw(_ticket(call).id)))
+    return JSONResponse(asked_form(request.desk.withdraw(_ticket(request).id)))
 
 
 @operation(
@@ -368,136 +347,133 @@ def withdraw_question(call: Call) -> Reply:
     body="Decision",
     refusals=(409,),
 )
-def decide_question(call: Call) -> Reply:
+def decide_question(request: DeskRequest) -> Response:
     """Approve a question that waits, or decline it with a reason, which the asker reads."""
-    reason = str(call.body.get("reason", ""))
-    return told(asked_form(call.desk.decide(_ticket(call).id, call.body["approve"], reason)))
+    reason = str(request.document.get("reason", ""))
+    return JSONResponse(
+        asked_form(request.desk.decide(_ticket(request).id, request.document["approve"], reason))
+    )
 
 
 @operation("GET", "/questions/{question}/result.json", {200: "Result"}, refusals=(409, 410, 425))
-def result_as_json(call: Call) -> Reply:
+def result_as_json(request: DeskRequest) -> Response:
     """The answer for programs: dp.FitResult.from_json reads it."""
-    return Reply(200, _answered(call)[1].to_json().encode(), JSON)
+    return Response(_answered(request)[1].to_json(), media_type=JSON)
 
 
 @operation("GET", "/questions/{question}/result.csv", {200: CSV}, refusals=(409, 410, 425))
-def result_as_csv(call: Call) -> Reply:
+def result_as_csv(request: DeskRequest) -> Response:
     """The coefficients of the answer as a table."""
-    ticket, result = _answered(call)
-    return Reply(200, documents.csv(result, level=ticket.question.level).encode(), CSV)
+    ticket, result = _answered(request)
+    return Response(documents.csv(result, level=ticket.question.level), media_type=CSV)
 
 
 @operation("GET", "/questions/{question}/result.html", {200: HTML}, refusals=(409, 410, 425))
-def result_as_html(call: Call) -> Reply:
+def result_as_html(request: DeskRequest) -> Response:
     """The answer as a document for people."""
-    ticket, result = _answered(call)
-    title = ticket.question.title or call.desk.table(ticket.table).title
+    ticket, result = _answered(request)
+    title = ticket.question.title or request.desk.table(ticket.table).title
     page = documents.html(result, title=title, level=ticket.question.level)
-    return Reply(200, page.encode(), HTML)
+    return standalone_page(page, _REPORT_POLICY)
 
 
 @operation("GET", "/tables/{table}/answers", {200: "Answers"})
-def list_answers(call: Call) -> Reply:
+def list_answers(request: DeskRequest) -> Response:
     """Past answers, free to read: all of them where the table's policy shares them, else the caller's
     own; newest first.
     """
-    found = call.sight.answers(_table(call).name)[::-1]
-    return told({"answers": [answer_form(ticket) for ticket in found]})
+    answers = request.permissions.answers(_table(request).name)[::-1]
+    return JSONResponse({"answers": [answer_form(ticket) for ticket in answers]})
 
 
 # Tokens
 
 
 @operation("GET", "/tokens", {200: "Tokens"})
-def list_tokens(call: Call) -> Reply:
+def list_tokens(request: DeskRequest) -> Response:
     """The caller's tokens, without their secrets."""
-    found = call.accounts.tokens(call.signed.person)
-    return told({"tokens": [token_form(token) for token in found]})
+    tokens = request.accounts.tokens(request.identity.person)
+    return JSONResponse({"tokens": [token_form(token) for token in tokens]})
 
 
 @operation("POST", "/tokens", {201: "MadeToken"}, body="NewToken")
-def make_token(call: Call) -> Reply:
+def make_token(request: DeskRequest) -> Response:
     """A new token of the caller.  It may do no more than the one it was asked for with, lasts no longer
     than that, and ends with it.
     """
-    scopes = call.body["scopes"]
-    if set(scopes) - set(call.signed.scopes):
+    scopes = request.document["scopes"]
+    if set(scopes) - set(request.identity.scopes):
         raise forbidden()
-    ident, secret = call.accounts.make_token(
-        call.signed.person, scopes, call.body["days"], call.body.get("name", ""), call.signed.token
+    ident, secret = request.accounts.make_token(
+        request.identity.person,
+        scopes,
+        request.document["days"],
+        request.document.get("name", ""),
+        request.identity.token,
     )
-    return told({"id": ident, "token": secret}, 201)
+    return JSONResponse({"id": ident, "token": secret}, 201)
 
 
 @operation("DELETE", "/tokens/{token}", {204: ""})
-def revoke_token(call: Call) -> Reply:
+def revoke_token(request: DeskRequest) -> Response:
     """Take a token of the caller back, at once, with those that were made with it: itself, or one that
     may do no more.
     """
-    ident = call.names["token"]
-    found = [token for token in call.accounts.tokens(call.signed.person) if token.id == ident]
-    if not found:
+    ident = request.name("token")
+    tokens = [
+        token for token in request.accounts.tokens(request.identity.person) if token.id == ident
+    ]
+    if not tokens:
         raise NotFoundError
-    if set(found[0].scopes) - set(call.signed.scopes):
+    if set(tokens[0].scopes) - set(request.identity.scopes):
         raise forbidden()
-    call.accounts.revoke_token(call.signed.person, ident)
-    return Reply(204)
+    request.accounts.revoke_token(request.identity.person, ident)
+    return Response(status_code=204)
 
 
 # What is whose
 
 
-def _table(call: Call) -> RegisteredTable:
+def _table(request: DeskRequest) -> RegisteredTable:
     """The table in the address."""
-    return call.sight.table(call.names["table"])
+    return request.permissions.table(request.name("table"))
 
 
-def _ticket(call: Call) -> Ticket:
+def _ticket(request: DeskRequest) -> Ticket:
     """The question in the address, if it is the caller's, or all are his to look after."""
-    ticket = call.sight.ticket(call.names["question"])
-    if not call.sight.unrestricted and ticket.by != call.signed.person:
+    ticket = request.permissions.ticket(request.name("question"))
+    if not request.permissions.unrestricted and ticket.by != request.identity.person:
         raise NotFoundError
     return ticket
 
 
-def _answered(call: Call) -> tuple[Ticket, Any]:
+def _answered(request: DeskRequest) -> tuple[Ticket, Any]:
     """The question in the address and its answer, if the caller may read it: he asked, or looks after
     all, or the table's policy shares answers.
     """
-    ticket = call.sight.ticket(call.names["question"])
+    ticket = request.permissions.ticket(request.name("question"))
     if ticket.state in tickets.FREE:
-        raise RefusedCallError(
-            409, "conflict", f"there will be no answer, as {state_message(ticket)}"
-        )
+        raise RequestError(409, "conflict", f"there will be no answer, as {state_message(ticket)}")
     if not ticket.ended:
-        raise RefusedCallError(
+        raise RequestError(
             425,
             "too_early",
             f"there is no answer yet, as {state_message(ticket)}",
-            _wait(call, ticket),
+            _wait(request, ticket),
         )
-    return ticket, call.desk.result(ticket.id)
+    return ticket, request.desk.result(ticket.id)
 
 
-def _wait(call: Call, ticket: Ticket) -> dict[str, str]:
+def _wait(request: DeskRequest, ticket: Ticket) -> dict[str, str]:
     """When to look again, where that is known: it does not depend on the data."""
     if ticket.due is None:
         return {}
-    away = (ticket.due - call.desk.clock()).total_seconds()
+    away = (ticket.due - request.desk.clock()).total_seconds()
     return {"retry-after": str(max(1, math.ceil(away)))}
 
 
-def forbidden() -> RefusedCallError:
+def forbidden() -> RequestError:
     """What this token may not do, whatever is asked for."""
-    return RefusedCallError(
+    return RequestError(
         403, "forbidden", "this token may not do this: use one of another role or scope"
     )
-
-
-def _of_amount(like: Total, amount: float) -> Total:
-    """A budget of the same kind; δ stays."""
-    if isinstance(like, ZCDP):
-        return ZCDP(amount)
-    if isinstance(like, ApproxDP):
-        return ApproxDP(amount, like.delta)
-    return PureDP(amount)

@@ -1,81 +1,52 @@
-"""The page of a desk as an application: its addresses, its forms, its templates and its errors."""
+"""The application of a desk: the addresses of its pages and of `/api/v1`, and its templates."""
 
-import asyncio
-import base64
-import hashlib
-import re
-import traceback
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import cache
-from http import HTTPStatus
 from importlib.resources import files
-from pathlib import Path
-from secrets import compare_digest
 from typing import Any
-from urllib.parse import parse_qs
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.templating import Jinja2Templates
 
-from dpinfer.errors import DpinferError, LedgerError, NoAnswerError
 from dpinfer.views.page import style
-from dpinfer_desk.permissions import NotFoundError
 from dpinfer_desk.store import tickets
-from dpinfer_desk.store.accounts import LockedError
 from dpinfer_desk.store.roles import ANALYST, AUDITOR, STEWARD
 from dpinfer_desk.web import account_pages, question_pages, steward_pages
-from dpinfer_desk.web.guard import ENTERED, POLICY, Door, Entered, Guard
-from dpinfer_desk.web.messages import Application
-from dpinfer_desk.web.visit import (
-    NOBODY,
-    Answer,
-    Document,
-    Elsewhere,
-    Fields,
+from dpinfer_desk.web.api import OPERATIONS, Operation
+from dpinfer_desk.web.authentication import AuthBackend, BearerBackend
+from dpinfer_desk.web.endpoints import (
+    ANYONE,
+    ApiEndpoint,
     Handler,
-    Page,
-    Site,
-    Visit,
-    address,
+    PageEndpoint,
+    PasswordQueue,
+    missing_page,
 )
-from dpinfer_desk.worker.forecasts import BusyError
-
-_FORM = "application/x-www-form-urlencoded"
-_MOST_FIELDS = 3000  # two for each column of a wide table
-_STATUSES: dict[type[DpinferError], int] = {
-    NotFoundError: 404,
-    NoAnswerError: 410,
-    BusyError: 429,
-    LockedError: 429,
-    LedgerError: 409,
-}
-_WAIT = {"retry-after": "60"}  # goes with the status 429
-_LINE = 8  # passwords that wait for the one that is hashed
-_TO_SIGN_IN = Elsewhere(("sign-in",))
-_STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+from dpinfer_desk.web.openapi import OPENAPI, PREFIX
+from dpinfer_desk.web.requests import DeskRequest, Services, address
+from dpinfer_desk.web.security import ConnectionPolicy, SecurityMiddleware
 
 _ALL = (STEWARD, ANALYST, AUDITOR)
 _ASK = (STEWARD, ANALYST)
 _READ = (STEWARD, AUDITOR)
 _DECIDE = (STEWARD,)
-_ANYONE = ("",)
-"""Also who has not signed in."""
 
-_ROUTES: tuple[tuple[str, str, Handler, tuple[str, ...]], ...] = (
+PageRoute = tuple[str, str, Handler, tuple[str, ...]]
+
+PAGES: tuple[PageRoute, ...] = (
     ("GET", "/", steward_pages.home, _ALL),
     ("GET", "/t/{table}", steward_pages.table, _ALL),
     ("GET", "/t/{table}/schema.toml", steward_pages.schema, _ALL),
     ("GET", "/t/{table}/practice.csv", steward_pages.practice, _ALL),
     ("GET", "/t/{table}/ledger.jsonl", steward_pages.ledger, _READ),
-    ("GET", "/t/{table}/people", steward_pages.people, _READ),
-    ("POST", "/t/{table}/people", steward_pages.add_person, _DECIDE),
+    ("GET", "/t/{table}/people", steward_pages.analysts, _READ),
+    ("POST", "/t/{table}/people", steward_pages.add_analyst, _DECIDE),
     ("POST", "/t/{table}/allowance", steward_pages.allow, _DECIDE),
     ("POST", "/t/{table}/state", steward_pages.set_state, _DECIDE),
     ("POST", "/t/{table}/policy", steward_pages.set_policy, _DECIDE),
@@ -98,24 +69,28 @@ _ROUTES: tuple[tuple[str, str, Handler, tuple[str, ...]], ...] = (
     ("POST", "/q/{question}/decline", question_pages.decline, _DECIDE),
     ("POST", "/q/{question}/withdraw", question_pages.withdraw, _ASK),
 )
-_ACCOUNT_ROUTES: tuple[tuple[str, str, Handler, tuple[str, ...]], ...] = (
-    ("GET", "/sign-in", account_pages.sign_in, _ANYONE),
-    ("POST", "/sign-in", account_pages.signed_in, _ANYONE),
-    ("POST", "/sign-out", account_pages.sign_out, _ALL),
-    ("GET", "/join", account_pages.join, _ANYONE),
-    ("POST", "/join", account_pages.joined, _ANYONE),
-    ("GET", "/password", account_pages.password, _ALL),
-    ("POST", "/password", account_pages.set_password, _ALL),
+"""Method, path, handler and roles of each page of every desk."""
+ACCOUNT_PAGES: tuple[PageRoute, ...] = (
     ("GET", "/tokens", account_pages.tokens, _ALL),
     ("POST", "/tokens", account_pages.make_token, _ALL),
     ("POST", "/tokens/revoke", account_pages.revoke_token, _ALL),
     ("GET", "/accounts", account_pages.accounts, _READ),
     ("POST", "/accounts", account_pages.open_account, _DECIDE),
-    ("POST", "/accounts/invite", account_pages.invite, _DECIDE),
     ("POST", "/accounts/close", account_pages.close, _DECIDE),
 )
+"""Those of a desk on a network."""
+PASSWORD_PAGES: tuple[PageRoute, ...] = (
+    ("GET", "/sign-in", account_pages.sign_in, ANYONE),
+    ("POST", "/sign-in", account_pages.signed_in, ANYONE),
+    ("POST", "/sign-out", account_pages.sign_out, _ALL),
+    ("GET", "/join", account_pages.join, ANYONE),
+    ("POST", "/join", account_pages.joined, ANYONE),
+    ("GET", "/password", account_pages.password, _ALL),
+    ("POST", "/password", account_pages.set_password, _ALL),
+    ("POST", "/accounts/invite", account_pages.invite, _DECIDE),
+)
+"""Those of a desk where people sign in by a password."""
 _HASHING = (account_pages.signed_in, account_pages.joined, account_pages.set_password)
-"""What hashes passwords."""
 _LINKS = (
     ("tables", ("",), "Tables", _ALL),
     ("questions", ("q",), "Questions", _ALL),
@@ -136,226 +111,114 @@ _FILES = {
 
 
 def application(
-    site: Site, door: Door, at_work: Callable[[], str], more: Sequence[BaseRoute] = ()
-) -> Application:
-    """The pages of a desk behind a door, and ``more`` that is there; ``at_work`` says what is wrong
-    with its worker, nothing where it works.
-    """
-    house = _House(site, door, at_work)
-    table = _ROUTES if site.alone else (*_ROUTES, *_ACCOUNT_ROUTES)
-    routes: list[BaseRoute] = [
-        Route(path, house.endpoint(handler, roles), methods=[method])
-        for method, path, handler, roles in table
-    ]
+    services: Services, policy: ConnectionPolicy, backend: AuthBackend
+) -> SecurityMiddleware:
+    """Return the pages of a desk and, where it has accounts, its interface for programs."""
+    routes = _page_routes(services)
+    programs = None
+    if services.accounts is not None:
+        routes = [Route("/health", _health), *_api_routes(), *routes]
+        programs = BearerBackend(services.accounts)
+    # Nothing is a redirect that does not have to be: what is not there has one answer.
+    router = Router(routes, redirect_slashes=False)
+    app = Starlette(
+        routes=[Mount(services.home, router)], exception_handlers={HTTPException: missing_page}
+    )
+    app.state.services = services
+    app.state.templates = Jinja2Templates(
+        env=_environment(services.home), context_processors=[_context]
+    )
+    return SecurityMiddleware(app, policy, backend, programs)
+
+
+def page_table(services: Services) -> tuple[PageRoute, ...]:
+    """Return the pages that a desk has."""
+    if services.local:
+        return PAGES
+    return (*PAGES, *ACCOUNT_PAGES, *(PASSWORD_PAGES if services.passwords else ()))
+
+
+def _page_routes(services: Services) -> list[BaseRoute]:
+    queue = PasswordQueue()
+    routes: list[BaseRoute] = []
+    for method, path, handler, roles in page_table(services):
+        endpoint = PageEndpoint(handler, roles, queue if handler in _HASHING else None)
+        routes.append(Route(path, endpoint, methods=[method]))
     routes += [Route(path, _file(*content)) for path, content in _FILES.items()]
-    handlers = {HTTPException: house.unknown}
-    return Guard(Starlette(routes=[*routes, *more], exception_handlers=handlers), door)
+    return routes
 
 
-class _House:
-    """What all pages share."""
-
-    def __init__(self, site: Site, door: Door, at_work: Callable[[], str]) -> None:
-        self._site = site
-        self._door = door
-        self._at_work = at_work
-        self._hasher = ThreadPoolExecutor(1, thread_name_prefix="hasher")
-        self._hashing = 0
-        self._templates = Environment(
-            loader=PackageLoader("dpinfer_desk", "web/pages"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.globals["to"] = self._to
-        self._templates.filters["short"] = _short
-        self._templates.filters["moment"] = _moment
-
-    def endpoint(self, handler: Handler, roles: tuple[str, ...]) -> Callable[[Any], Any]:
-        """A handler as the framework calls it, for those who have one of some roles."""
-
-        async def answered(request: Any) -> Any:
-            entered: Entered = request.scope[ENTERED]
-            visit = self._visit(entered, request.path_params)
-            if entered.signed is None and roles != _ANYONE:
-                return self._response(_TO_SIGN_IN, visit)
-            if roles != _ANYONE and visit.signed.role not in roles:
-                return await run_in_threadpool(self._trouble, visit, str(NotFoundError()), 404)
-            try:
-                fields = await _fields(request, entered)
-            except _BadFormError as fault:
-                return await run_in_threadpool(self._trouble, visit, str(fault), fault.status)
-            answer = self._hashed if handler in _HASHING else self._in_a_thread
-            return await answer(handler, replace(visit, fields=fields))
-
-        return answered
-
-    async def _in_a_thread(self, handler: Handler, visit: Visit) -> Any:
-        return await run_in_threadpool(self._answer, handler, visit)
-
-    async def _hashed(self, handler: Handler, visit: Visit) -> Any:
-        """An answer for which passwords are hashed: one at a time, in a thread of its own, few in line.
-        Whoever guesses keeps no page waiting.
-        """
-        if self._hashing > _LINE:
-            return await run_in_threadpool(self._trouble, visit, str(LockedError()), 429)
-        self._hashing += 1
-        try:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._hasher, self._answer, handler, visit)
-        finally:
-            self._hashing -= 1
-
-    async def unknown(self, request: Any, _: Any) -> Any:
-        """An address that is not there, or not for this method: nobody who has not signed in is told
-        which of them are.
-        """
-        entered: Entered = request.scope[ENTERED]
-        visit = self._visit(entered, {})
-        if entered.signed is None:
-            return self._response(_TO_SIGN_IN, visit)
-        return await run_in_threadpool(self._trouble, visit, str(NotFoundError()), 404)
-
-    def _visit(self, entered: Entered, names: Mapping[str, str]) -> Visit:
-        return Visit(
-            self._site,
-            entered.signed or NOBODY,
-            names,
-            form=entered.form,
-            session=entered.session,
-            address=entered.address,
-        )
-
-    def _answer(self, handler: Handler, visit: Visit) -> Any:
-        try:
-            return self._response(handler(visit), visit)
-        except DpinferError as fault:
-            return self._trouble(visit, str(fault), _status(fault))
-        except Exception as fault:
-            # its message could hold data
-            last = traceback.extract_tb(fault.__traceback__)[-1]
-            place = f"{type(fault).__name__}, {Path(last.filename).name} line {last.lineno}"
-            words = f"This is a fault of dpinfer itself ({place}): please report it with this line."
-            return self._trouble(visit, words, 500)
-
-    def _trouble(self, visit: Visit, words: str, status: int) -> Any:
-        parts = {"words": words, "status": status, "phrase": HTTPStatus(status).phrase}
-        response = self._response(Page("trouble.html.j2", parts, status), visit)
-        response.headers.update(_WAIT if status == 429 else {})
-        return response
-
-    def _response(self, answer: Answer, visit: Visit) -> Any:
-        if isinstance(answer, Elsewhere):
-            place = address(self._door.home, answer.parts, answer.query)
-            response = RedirectResponse(place, status_code=303)
-            if answer.session is not None:
-                response.headers["set-cookie"] = self._door.cookie(answer.session)
-            return response
-        if isinstance(answer, Document):
-            return _document(answer)
-        page = self._templates.get_template(answer.template).render(
-            self._common(visit) | {"refresh": answer.refresh} | dict(answer.parts)
-        )
-        return Response(page, status_code=answer.status, media_type="text/html")
-
-    def _common(self, visit: Visit) -> dict[str, Any]:
-        """What every page shows."""
-        desk = self._site.desk
-        links = _LINKS if self._site.alone else (*_LINKS, *_ACCOUNT_LINKS)
-        role = visit.signed.role
-        waiting = len(desk.tickets(states=(tickets.WAITING,))) if visit.steward else 0
-        return {
-            "desk": desk.settings.title or desk.folder.path.name,
-            "links": [link[:3] for link in links if role in link[3]],
-            "waiting": waiting,
-            "idle": self._at_work() if role else "",
-            "form": visit.form,
-            "now": desk.clock(),
-            "alone": self._site.alone,
-            "role": role,
-            "person": visit.signed.person,
-            "may_ask": role in _ASK,
-        }
-
-    def _to(self, *parts: str, **query: Any) -> str:
-        return address(self._door.home, parts, query)
+def _api_routes() -> list[BaseRoute]:
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in (*OPERATIONS, OPENAPI):
+        by_path.setdefault(operation.path, {})[operation.method] = operation
+    return [
+        Route(f"{PREFIX}{path}", ApiEndpoint(operations)) for path, operations in by_path.items()
+    ]
 
 
-def _status(fault: DpinferError) -> int:
-    """The status of an error that is told."""
-    for kind, status in _STATUSES.items():
-        if isinstance(fault, kind):
-            return status
-    return 400
+async def _health(_: Request) -> Response:
+    """Say that the server answers, and nothing else."""
+    return Response("ok\n", media_type="text/plain")
 
 
-class _BadFormError(Exception):
-    """A body that is not read any further."""
-
-    def __init__(self, words: str, status: int) -> None:
-        super().__init__(words)
-        self.status = status
-
-
-async def _fields(request: Any, entered: Entered) -> Fields:
-    """What was sent: in the address or, of a form that is ours, in the body."""
-    if request.method != "POST":
-        return _parsed(str(request.url.query))
-    if request.headers.get("content-type", "").partition(";")[0].strip() != _FORM:
-        raise _BadFormError("This is no form of the page: send it from there.", 415)
-    fields = _parsed((await request.body()).decode("latin-1"))
-    if not compare_digest(fields.text("form").encode(), entered.form.encode()):
-        raise _BadFormError(
-            "This form is not of this session, so nothing was done: open the page again and send it from there.",
-            403,
-        )
-    return fields
-
-
-def _parsed(text: str) -> Fields:
-    try:
-        found = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
-    except ValueError:
-        raise _BadFormError("What was sent is no form: send it from the page.", 400) from None
-    return Fields(found)
-
-
-def _document(answer: Document) -> Any:
-    """A text with the headers that it needs: a page of ours that stands alone has a style of its own
-    and no script.
-    """
-    headers = {}
-    if answer.name:
-        headers["content-disposition"] = f'attachment; filename="{answer.name}"'
-    style = _STYLE.search(answer.text) if answer.kind == "text/html" else None
-    if style:
-        digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
-        headers["content-security-policy"] = POLICY.format(style=f"'sha256-{digest}'")
-    return Response(answer.text, media_type=answer.kind, headers=headers)
-
-
-def _file(kind: str, name: str) -> Callable[[Any], Any]:
-    """A file of the package; a style sheet begins with that of documents."""
+def _file(kind: str, name: str) -> Callable[[Request], Any]:
+    """Return the endpoint of a file of the package; a style sheet begins with that of documents."""
 
     @cache
     def content() -> str:
         own = (files("dpinfer_desk") / "web/pages" / name).read_text(encoding="utf-8")
         return f"{style()}\n{own}" if kind == "text/css" else own
 
-    async def answered(_: Any) -> Any:
+    async def answered(_: Request) -> Response:
         return Response(content(), media_type=kind)
 
     return answered
 
 
+def _environment(home: str) -> Environment:
+    environment = Environment(
+        loader=PackageLoader("dpinfer_desk", "web/pages"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["to"] = lambda *parts, **query: address(home, parts, query)
+    environment.filters["short"] = _short
+    environment.filters["moment"] = _moment
+    return environment
+
+
+def _context(request: DeskRequest) -> dict[str, Any]:
+    """Return what every page shows."""
+    services = request.services
+    desk = services.desk
+    links: Sequence[Any] = _LINKS if services.local else (*_LINKS, *_ACCOUNT_LINKS)
+    role = request.identity.role
+    waiting = len(desk.tickets(states=(tickets.WAITING,))) if request.from_steward else 0
+    return {
+        "desk": desk.settings.title or desk.folder.path.name,
+        "links": [link[:3] for link in links if role in link[3]],
+        "waiting": waiting,
+        "idle": services.worker_fault() if role else "",
+        "csrf_token": request.credentials.csrf_token,
+        "now": desk.clock(),
+        "local": services.local,
+        "passwords": services.passwords and not services.local,
+        "role": role,
+        "person": request.identity.person,
+        "may_ask": role in _ASK,
+    }
+
+
 def _short(number: float | None) -> str:
-    """A number in four digits."""
+    """Return a number in four digits."""
     return "–" if number is None else f"{number:.4g}"
 
 
 def _moment(time: str | datetime) -> str:
-    """A time to the second."""
+    """Return a time to the second."""
     if isinstance(time, str):
         time = datetime.fromisoformat(time)
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"

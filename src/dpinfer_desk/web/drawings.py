@@ -12,14 +12,14 @@ from dpinfer_desk.desk import Spend
 Tick = tuple[float, str]
 
 _TOP = 10.0
-_BOTTOM = 26.0  # under the axis, for its words
+_BOTTOM = 26.0  # under the axis, for its labels
 _RATIOS = (1, 1.5, 2, 3, 5, 10, 20, 50, 100, 1000)
 _OFTEN = 0.5  # of the simulated fits
 
 
 @dataclass(frozen=True)
 class Size:
-    """Of a drawing: its width, and the room at its left, for names or numbers; 0 puts them above."""
+    """The size of a drawing: its width, and the room at its left for names or numbers; 0 puts them above."""
 
     kind: str
     width: float
@@ -32,13 +32,13 @@ NARROW = Size("narrow", 350.0, 0.0)
 
 @dataclass(frozen=True)
 class BurnDown:
-    """What is left, as steps; ``area`` and ``line`` are paths."""
+    """What is left of a total over time, as steps; ``area`` and ``outline`` are paths of SVG."""
 
     size: Size
     height: float
     left: float
     base: float
-    line: str
+    outline: str
     area: str
     levels: tuple[Tick, ...]
     times: tuple[tuple[float, str, str], ...]
@@ -47,7 +47,7 @@ class BurnDown:
 def burn_down(
     spends: Sequence[Spend], limit: float, ends: tuple[datetime, datetime], size: Size
 ) -> BurnDown:
-    """What is left of ``limit`` between two times."""
+    """Draw what is left of ``limit`` between two times."""
     start, now = ends
     width = size.width
     moments = [datetime.fromisoformat(spend.time) for spend in spends]
@@ -64,18 +64,18 @@ def burn_down(
         share = max(0.0, min(1.0, amount / limit))
         return round(base - (base - _TOP) * share, 1)
 
-    line = f"M{left} {up(limit)}"
+    outline = f"M{left} {up(limit)}"
     for spend, moment in zip(spends, moments, strict=True):
-        line += f"H{across(moment)}V{up(limit - spend.sum)}"
-    line += f"H{width - 8}"
+        outline += f"H{across(moment)}V{up(limit - spend.sum)}"
+    outline += f"H{width - 8}"
     levels = tuple((up(limit * share), f"{limit * share:.3g}") for share in (0.0, 0.5, 1.0))
     return BurnDown(
         size=size,
         height=height,
         left=left,
         base=base,
-        line=line,
-        area=f"{line}V{base}H{left}Z",
+        outline=outline,
+        area=f"{outline}V{base}H{left}Z",
         levels=levels,
         times=_times(first, span, left, width - 8),
     )
@@ -84,29 +84,29 @@ def burn_down(
 def _times(
     first: datetime, span: float, left: float, right: float
 ) -> tuple[tuple[float, str, str], ...]:
-    """The ends of the axis: place, anchor and words."""
+    """Return the ends of the axis: position, anchor and label."""
     last = first + timedelta(seconds=span)
     form = "%H:%M" if first.date() == last.date() else "%d %b %Y"
     return ((left, "start", f"{first:{form}}"), (right, "end", f"{last:{form}}"))
 
 
 @dataclass(frozen=True)
-class Mark:
-    """The width for one budget: its place; ``hollow`` where fewer than half of the fits report it."""
+class WidthMarker:
+    """The width for one budget, at ``x``; ``hollow`` where fewer than half of the fits report it."""
 
-    which: int
-    place: float
+    budget: int
+    x: float
     hollow: bool
 
 
 @dataclass(frozen=True)
-class Row:
-    """One coefficient."""
+class WidthRow:
+    """The widths for one coefficient."""
 
     name: str
     top: float
     middle: float
-    marks: tuple[Mark, ...]
+    marks: tuple[WidthMarker, ...]
 
 
 @dataclass(frozen=True)
@@ -118,50 +118,50 @@ class Widths:
     left: float
     right: float
     base: float
-    rows: tuple[Row, ...]
+    rows: tuple[WidthRow, ...]
     ticks: tuple[Tick, ...]
 
 
-def widths(found: Forecast, size: Size) -> Widths:
-    """A forecast as a drawing."""
+def widths(forecast: Forecast, size: Size) -> Widths:
+    """Draw a forecast."""
     left = size.left or 8.0
     right = size.width - 14.0
     above = 0.0 if size.left else 18.0
     step = 26.0 + above
-    ratios = found.half_width / found.nonprivate
+    ratios = forecast.half_width / forecast.nonprivate
     finite = [float(ratio) for ratio in ratios.ravel() if math.isfinite(ratio) and ratio > 0]
-    most = 1.1 * max([2.0, *finite])
-    least = min([1.0, *finite])
+    upper = 1.1 * max([2.0, *finite])
+    lower = min([1.0, *finite])
 
     def across(ratio: float) -> float:
-        share = math.log(ratio / least) / math.log(most / least)
+        share = math.log(ratio / lower) / math.log(upper / lower)
         return round(left + (right - left) * share, 1)
 
     rows = []
-    for j, name in enumerate(found.names):
+    for j, name in enumerate(forecast.names):
         marks = [
-            Mark(b, across(float(ratios[b, j])), bool(found.reported[b, j] < _OFTEN))
-            for b in range(len(found.budgets))
+            WidthMarker(b, across(float(ratios[b, j])), bool(forecast.reported[b, j] < _OFTEN))
+            for b in range(len(forecast.budgets))
             if math.isfinite(ratios[b, j]) and ratios[b, j] > 0
         ]
         top = _TOP + step * j
-        rows.append(Row(_clipped(name, size), top, top + above + 13.0, tuple(marks)))
+        rows.append(WidthRow(_clipped(name, size), top, top + above + 13.0, tuple(marks)))
     base = _TOP + step * len(rows)
-    ticks = _spread([(across(ratio), f"×{ratio:g}") for ratio in _RATIOS if ratio <= most])
+    ticks = _spread([(across(ratio), f"×{ratio:g}") for ratio in _RATIOS if ratio <= upper])
     return Widths(size, base + _BOTTOM, left, right, base, tuple(rows), ticks)
 
 
 def _clipped(name: str, size: Size) -> str:
-    """A name that has room."""
-    most = 26 if size.left else 44
+    """Return a name that has room."""
+    length = 26 if size.left else 44
     shown = escape_controls(name)
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    return shown if len(shown) <= length else f"{shown[: length - 1]}…"
 
 
 def _spread(ticks: Sequence[Tick]) -> tuple[Tick, ...]:
-    """Ticks that do not touch."""
+    """Return ticks that do not touch."""
     kept: list[Tick] = []
-    for place, words in ticks:
-        if not kept or place - kept[-1][0] >= 34:
-            kept.append((place, words))
+    for x, label in ticks:
+        if not kept or x - kept[-1][0] >= 34:
+            kept.append((x, label))
     return tuple(kept)

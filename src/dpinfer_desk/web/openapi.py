@@ -4,14 +4,16 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any
 
-from dpinfer_desk.web.api import BODIES, OPERATIONS
-from dpinfer_desk.web.api_forms import SCHEMAS
-from dpinfer_desk.web.calls import JSON, NAMES, Operation
+from starlette.responses import JSONResponse, Response
+
+from dpinfer_desk.web.api import OPERATIONS, Operation
+from dpinfer_desk.web.requests import DeskRequest
+from dpinfer_desk.web.schemas import BODIES, JSON, NAMES, SCHEMAS
 
 PREFIX = "/api/v1"
 VERSION = "1.0.0"
 """Of the interface, not of dpinfer."""
-_WORDS = {
+_REFUSALS = {
     400: "what was sent is not right, and the text says what",
     401: "no token, or one that is not good any more",
     403: "this token may not do this",
@@ -26,7 +28,7 @@ _WORDS = {
     429: "too much is asked for",
     503: "the desk is busy, or cannot be read or written now",
 }
-_PLACES = {
+_PATH_NAMES = {
     "table": "the name of a table",
     "key": "a key of the caller's own, such as a UUID",
     "question": "the id of a question",
@@ -38,7 +40,7 @@ _PLACES = {
 
 @cache
 def document() -> dict[str, Any]:
-    """The whole document."""
+    """Return the whole document."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
@@ -62,7 +64,7 @@ def document() -> dict[str, Any]:
 
 
 def statuses(operation: Operation) -> dict[int, str]:
-    """The refusals that an operation may have, in words."""
+    """Return the refusals that an operation may have, by status."""
     codes = {400, 414, 503, *operation.refusals}
     if operation.roles:
         codes |= {401, 403}
@@ -70,31 +72,32 @@ def statuses(operation: Operation) -> dict[int, str]:
         codes.add(404)
     if operation.body:
         codes |= {408, 413, 415}
-    return {code: _WORDS[code] for code in sorted(codes)}
+    return {code: _REFUSALS[code] for code in sorted(codes)}
 
 
 def _described(operation: Operation) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
-        "summary": operation.words.partition(".")[0],
-        "description": f"{operation.words} {_who(operation)}",
-        "parameters": [_place(name) for name in operation.parts]
+        "summary": operation.description.partition(".")[0],
+        "description": f"{operation.description} {_who(operation)}",
+        "parameters": [_path_parameter(name) for name in operation.parts]
         + [
-            _option(name, rule.schema, rule.description) for name, rule in operation.options.items()
+            _query_parameter(name, rule.schema, rule.description)
+            for name, rule in operation.options.items()
         ],
         "responses": {
             **{str(code): _reply(code, kind) for code, kind in operation.replies.items()},
             **{
-                str(code): {"description": words, "content": _content("Error")}
-                for code, words in statuses(operation).items()
+                str(code): {"description": refusal, "content": _content("Error")}
+                for code, refusal in statuses(operation).items()
             },
         },
     }
     if not operation.roles:
-        found["security"] = []
+        described["security"] = []
     if operation.body:
-        found["requestBody"] = {"required": True, "content": _content(operation.body)}
-    return found
+        described["requestBody"] = {"required": True, "content": _content(operation.body)}
+    return described
 
 
 def _who(operation: Operation) -> str:
@@ -103,29 +106,47 @@ def _who(operation: Operation) -> str:
     return f"For {', '.join(operation.roles)}, with the scope {operation.scope}."
 
 
-def _place(name: str) -> dict[str, Any]:
+def _path_parameter(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "in": "path",
         "required": True,
-        "description": _PLACES[name],
+        "description": _PATH_NAMES[name],
         "schema": {"type": "string", "pattern": f"^{NAMES[name]}$"},
     }
 
 
-def _option(name: str, schema: Any, words: str) -> dict[str, Any]:
-    return {"name": name, "in": "query", "description": words, "schema": dict(schema)}
+def _query_parameter(name: str, schema: Any, description: str) -> dict[str, Any]:
+    return {"name": name, "in": "query", "description": description, "schema": dict(schema)}
 
 
 def _reply(code: int, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": HTTPStatus(code).phrase}
+    described: dict[str, Any] = {"description": HTTPStatus(code).phrase}
     if kind:
-        found["content"] = _content(kind)
-    return found
+        described["content"] = _content(kind)
+    return described
 
 
 def _content(kind: str) -> dict[str, Any]:
-    """A JSON document by the name of its schema, or a text by its type."""
+    """Describe a JSON document by the name of its schema, or a text by its type."""
     if "/" in kind:
         return {kind: {"schema": {"type": "string"}}}
     return {JSON: {"schema": {"$ref": f"#/components/schemas/{kind}"}}}
+
+
+def _show_document(_: DeskRequest) -> Response:
+    return JSONResponse(document())
+
+
+OPENAPI = Operation(
+    _show_document,
+    "GET",
+    "/openapi.json",
+    roles=(),
+    scope="",
+    body="",
+    options={},
+    replies={200: "OpenAPI"},
+    refusals=(),
+)
+"""The operation that shows the document, which does not describe itself."""

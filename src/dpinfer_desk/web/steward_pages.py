@@ -1,11 +1,12 @@
 """Pages of tables, with what is public and what was spent; and of the steward: people, journal, verification."""
 
-import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from starlette.responses import Response
 
 from dpinfer.errors import InputError, LedgerError
 from dpinfer.privacy import accountant
@@ -18,12 +19,13 @@ from dpinfer_desk.store import tickets
 from dpinfer_desk.store.roles import Analyst
 from dpinfer_desk.store.tables import APPROVALS, Policy, RegisteredTable
 from dpinfer_desk.web.drawings import NARROW, WIDE, burn_down
-from dpinfer_desk.web.visit import Answer, Document, Elsewhere, Page, Visit
+from dpinfer_desk.web.requests import DeskRequest, download, page, redirect
+from dpinfer_desk.web.schemas import CSV, JSONL
 
 SIGNS = {"rho": "ρ", "epsilon": "ε"}
 """What allowances are counted in, as a letter."""
 DONE = {
-    "person": "The person is known here, with an allowance at this table.",
+    "person": "The analyst was added and may now ask this table.",
     "allowance": "The allowance was changed.",
     "active": "Questions of this person are taken again.",
     "paused": "Questions of this person rest.",
@@ -39,15 +41,15 @@ _PRACTICE = 1000  # made-up rows
 
 
 @dataclass(frozen=True)
-class Purse:
-    """What was spent of a total, in its own terms: (ε, δ), ρ or ε; or why that cannot be told."""
+class Spending:
+    """What was spent of a total, in its own terms: (ε, δ), ρ or ε; or why that is not known."""
 
     account: Account | None
     fault: str = ""
 
     @classmethod
-    def of(cls, desk: Desk, name: str) -> "Purse":
-        """That of a table; a ledger that cannot be read hides no other table."""
+    def of(cls, desk: Desk, name: str) -> "Spending":
+        """Return what was spent of a table; a ledger that cannot be read hides no other table."""
         try:
             return cls(desk.account(name))
         except LedgerError as fault:
@@ -55,20 +57,20 @@ class Purse:
 
     @property
     def share(self) -> float:
-        """The part that was spent, from 0 to 1."""
+        """Return the part that was spent, from 0 to 1."""
         if self.account is None:
             return 0.0
         return max(0.0, min(1.0, self.account.spent / self.account.limit))
 
     @property
-    def words(self) -> str:
-        """What was spent of which total."""
+    def description(self) -> str:
+        """Return what was spent of which total."""
         if self.account is None:
             return self.fault
-        return self.spending(self.account.spent)
+        return self.after(self.account.spent)
 
-    def spending(self, spent: float) -> str:
-        """The same, were so much spent."""
+    def after(self, spent: float) -> str:
+        """Describe it as it would be, were so much spent."""
         assert self.account is not None
         total = self.account.ledger.total
         sign = "ρ" if isinstance(total, ZCDP) else "ε"
@@ -77,64 +79,64 @@ class Purse:
 
 
 def exactly(number: float) -> str:
-    """A number as people write it: 1e-6, not 1e-06."""
+    """Return a number as people write it: 1e-6, not 1e-06."""
     return re.sub(r"e([-+])0+", r"e\1", f"{number:g}")
 
 
 def label(budget: Total) -> str:
-    """A budget in a few letters, without δ."""
+    """Return a budget in a few letters, without δ."""
     if isinstance(budget, ZCDP):
         return f"ρ = {budget.rho:.4g}"
     return f"ε = {budget.epsilon:.4g}"
 
 
 def delta_of(budget: Total) -> str:
-    """What goes with ε, where something does."""
+    """Return the δ that goes with ε, where one does."""
     return f", δ = {exactly(budget.delta)}" if isinstance(budget, ApproxDP) else ""
 
 
-def found(visit: Visit) -> RegisteredTable:
-    """The table in the address, if the visitor may see it."""
-    return visit.sight.table(visit.names["table"])
+def table_of(request: DeskRequest) -> RegisteredTable:
+    """Return the table in the address, if the sender may see it."""
+    return request.permissions.table(request.name("table"))
 
 
 def as_epsilon(amount: float, total: Total) -> str:
-    """An allowance in ρ also as ε at the total's δ; empty where that is no (ε, δ) total."""
+    """Return an allowance in ρ as ε at the total's δ; empty where that is no (ε, δ) total."""
     if not isinstance(total, ApproxDP) or amount <= 0:
         return ""
     return f"ε {ZCDP(amount).approx(total.delta).epsilon:.3g} at δ = {exactly(total.delta)}"
 
 
-def home(visit: Visit) -> Answer:
-    """The tables that the visitor may see and, for a steward, the command that adds one."""
-    sight = visit.sight
+def home(request: DeskRequest) -> Response:
+    """List the tables that one may see and, for a steward, the command that adds one."""
+    permissions = request.permissions
     rows = []
-    for one in sight.tables():
-        open_ = sight.tickets(one.name, states=(*tickets.OPEN, tickets.BOOKED_STATE))
+    for one in permissions.tables():
+        open_ = permissions.tickets(one.name, states=(*tickets.OPEN, tickets.BOOKED_STATE))
         rows.append(
             {
                 "table": one,
-                "purse": Purse.of(visit.desk, one.name),
+                "spending": Spending.of(request.desk, one.name),
                 "open": len(open_),
-                "answered": len(sight.answers(one.name)),
+                "answered": len(permissions.answers(one.name)),
             }
         )
-    return Page("home.html.j2", {"rows": rows, "folder": str(visit.desk.folder.path)})
+    return page(request, "home.html.j2", {"rows": rows, "folder": str(request.desk.folder.path)})
 
 
-def table(visit: Visit) -> Answer:
-    """What is public about a table and its answers; an analyst's allowance, or the burn-down of all."""
-    desk = visit.desk
-    sight = visit.sight
-    one = found(visit)
-    purse = Purse.of(desk, one.name)
+def table(request: DeskRequest) -> Response:
+    """Show what is public about a table and its answers; an analyst's allowance, or the burn-down of all."""
+    desk = request.desk
+    permissions = request.permissions
+    one = table_of(request)
+    spending = Spending.of(desk, one.name)
     parts: dict[str, Any] = {
         "table": one,
-        "purse": purse,
+        "spending": spending,
         "columns": _columns(one),
-        "facts": _facts(one, purse),
-        "answers": sight.answers(one.name)[: -_ANSWERS - 1 : -1],
-        "done": DONE.get(visit.fields.text("done"), ""),
+        "facts": _facts(one, spending),
+        "answers": permissions.answers(one.name)[: -_ANSWERS - 1 : -1],
+        "done": DONE.get(request.fields.text("done"), ""),
         "drawings": [],
         "months": [],
         "sign": "",
@@ -142,55 +144,52 @@ def table(visit: Visit) -> Answer:
         "approvals": APPROVALS,
         "own": None,
     }
-    if purse.account is None:
-        return Page("table.html.j2", parts)
-    total = purse.account.ledger.total
+    if spending.account is None:
+        return page(request, "table.html.j2", parts)
+    total = spending.account.ledger.total
     parts["sign"] = SIGNS[accountant.counted_in(total)]
-    if sight.unrestricted:
+    if permissions.unrestricted:
         parts["changed"] = one.changed()
         spends = desk.burn_down(one.name)
         start = datetime.fromisoformat(one.added)
         parts["drawings"] = [
-            burn_down(spends, _whole(total), (start, desk.clock()), size) for size in (WIDE, NARROW)
+            burn_down(spends, _allowance_total(total), (start, desk.clock()), size)
+            for size in (WIDE, NARROW)
         ]
         parts["months"] = _months(spends)
     else:
-        parts["own"] = _analyst(sight.analyst(one.name), "", total)
-    return Page("table.html.j2", parts)
+        parts["own"] = _analyst(permissions.analyst(one.name), "", total)
+    return page(request, "table.html.j2", parts)
 
 
-def schema(visit: Visit) -> Answer:
-    """The schema as it was registered."""
-    return Document(found(visit).schema_text, "text/plain", f"{found(visit).name}.toml")
+def schema(request: DeskRequest) -> Response:
+    """Return the schema as it was registered."""
+    return download(table_of(request).schema_text, "text/plain", f"{table_of(request).name}.toml")
 
 
-def practice(visit: Visit) -> Answer:
-    """Made-up records with the columns of the table."""
-    one = found(visit)
-    frame = visit.desk.practice(one.name, _PRACTICE)
-    return Document(frame.to_csv(index=False), "text/csv", f"{one.name}-practice.csv")
+def practice(request: DeskRequest) -> Response:
+    """Return made-up records with the columns of the table."""
+    one = table_of(request)
+    frame = request.desk.practice(one.name, _PRACTICE)
+    return download(frame.to_csv(index=False), CSV, f"{one.name}-practice.csv")
 
 
-def ledger(visit: Visit) -> Answer:
-    """The ledger for an auditor: its header and entries with their hashes, as JSON lines."""
-    one = found(visit)
-    rows = [
-        {"number": number, "body": body, "hash": link}
-        for number, body, link in one.ledger().chain()
-    ]
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    return Document(text, "application/jsonl", f"{one.name}-ledger.jsonl")
+def ledger(request: DeskRequest) -> Response:
+    """Return the ledger for an auditor: its header and entries with their hashes, as JSON lines."""
+    name = table_of(request).name
+    return download(request.desk.export_ledger(name), JSONL, f"{name}-ledger.jsonl")
 
 
-def people(visit: Visit) -> Answer:
-    """Who may ask, and what each may spend."""
-    desk = visit.desk
-    one = found(visit)
+def analysts(request: DeskRequest) -> Response:
+    """List who may ask, and what each may spend."""
+    desk = request.desk
+    one = table_of(request)
     total = one.ledger().total
     analysts = desk.analysts(one.name)
     words = {person.name: person.description for person in desk.persons()}
     known = [name for name in words if name not in {analyst.person for analyst in analysts}]
-    return Page(
+    return page(
+        request,
         "people.html.j2",
         {
             "table": one,
@@ -199,98 +198,103 @@ def people(visit: Visit) -> Answer:
             "sign": SIGNS[accountant.counted_in(total)],
             "measure": accountant.counted_in(total),
             "total": label(total) + delta_of(total),
-            "whole": _whole(total),
+            "allowance_total": _allowance_total(total),
             "given": sum(analyst.amount for analyst in analysts),
             "reserved": desk.reserved(one.name),
-            "done": DONE.get(visit.fields.text("done"), ""),
+            "done": DONE.get(request.fields.text("done"), ""),
         },
     )
 
 
-def add_person(visit: Visit) -> Answer:
+def add_analyst(request: DeskRequest) -> Response:
     """Give somebody an allowance; a name that is new here is added first."""
-    one = found(visit)
-    name = visit.fields.text("person")
-    amount = visit.fields.needed("amount", "the allowance")
+    one = table_of(request)
+    name = request.fields.text("person")
+    amount = request.fields.required_number("amount", "the allowance")
     if amount <= 0:
         raise InputError("an allowance is a number above 0, such as 0.05")
-    if name not in {person.name for person in visit.desk.persons()}:
-        name = visit.desk.add_person(name, visit.fields.text("words")).name
-    visit.desk.allow(one.name, name, amount)
-    return Elsewhere(("t", one.name, "people"), {"done": "person"})
+    if name not in {person.name for person in request.desk.persons()}:
+        name = request.desk.add_person(name, request.fields.text("words")).name
+    request.desk.allow(one.name, name, amount)
+    return redirect(request, "t", one.name, "people", done="person")
 
 
-def allow(visit: Visit) -> Answer:
-    """Another allowance."""
-    one = found(visit)
-    amount = visit.fields.needed("amount", "the allowance")
-    visit.desk.allow(one.name, visit.fields.text("person"), amount)
-    return Elsewhere(("t", one.name, "people"), {"done": "allowance"})
+def allow(request: DeskRequest) -> Response:
+    """Change an allowance."""
+    one = table_of(request)
+    amount = request.fields.required_number("amount", "the allowance")
+    request.desk.allow(one.name, request.fields.text("person"), amount)
+    return redirect(request, "t", one.name, "people", done="allowance")
 
 
-def set_state(visit: Visit) -> Answer:
-    """Pause, resume, revoke."""
-    one = found(visit)
-    state = visit.fields.text("state")
-    visit.desk.set_state(one.name, visit.fields.text("person"), state, visit.fields.text("reason"))
-    return Elsewhere(("t", one.name, "people"), {"done": state})
+def set_state(request: DeskRequest) -> Response:
+    """Pause, resume or revoke the access of an analyst."""
+    one = table_of(request)
+    state = request.fields.text("state")
+    request.desk.set_state(
+        one.name, request.fields.text("person"), state, request.fields.text("reason")
+    )
+    return redirect(request, "t", one.name, "people", done=state)
 
 
-def set_policy(visit: Visit) -> Answer:
-    """Which questions wait for the steward, and who reads answers."""
-    one = found(visit)
-    up_to = visit.fields.number("up_to", "the cost") or 0.0
-    shared = visit.fields.text("shared") == "yes"
-    visit.desk.set_policy(one.name, Policy(visit.fields.text("approval"), up_to, shared))
-    return Elsewhere(("t", one.name), {"done": "policy"})
+def set_policy(request: DeskRequest) -> Response:
+    """Set which questions wait for the steward, and who reads answers."""
+    one = table_of(request)
+    up_to = request.fields.number("up_to", "the cost") or 0.0
+    shared = request.fields.text("shared") == "yes"
+    request.desk.set_policy(one.name, Policy(request.fields.text("approval"), up_to, shared))
+    return redirect(request, "t", one.name, done="policy")
 
 
-def pause(visit: Visit) -> Answer:
+def pause(request: DeskRequest) -> Response:
     """Take and book nothing at a table."""
-    one = found(visit)
-    visit.desk.pause(one.name, visit.fields.text("reason"))
-    return Elsewhere(("t", one.name), {"done": "table-paused"})
+    one = table_of(request)
+    request.desk.pause(one.name, request.fields.text("reason"))
+    return redirect(request, "t", one.name, done="table-paused")
 
 
-def resume(visit: Visit) -> Answer:
+def resume(request: DeskRequest) -> Response:
     """Open a table again."""
-    one = found(visit)
-    visit.desk.resume(one.name, visit.fields.text("reason"))
-    return Elsewhere(("t", one.name), {"done": "table-open"})
+    one = table_of(request)
+    request.desk.resume(one.name, request.fields.text("reason"))
+    return redirect(request, "t", one.name, done="table-open")
 
 
-def journal(visit: Visit) -> Answer:
-    """Who did what, newest first."""
-    events = visit.desk.journal()
-    rows = [{"event": event, "facts": _told(event.facts)} for event in events[: -_EVENTS - 1 : -1]]
-    return Page("journal.html.j2", {"rows": rows, "number": len(events)})
+def journal(request: DeskRequest) -> Response:
+    """List who did what, newest first."""
+    events = request.desk.journal()
+    rows = [
+        {"event": event, "facts": _short_facts(event.facts)}
+        for event in events[: -_EVENTS - 1 : -1]
+    ]
+    return page(request, "journal.html.j2", {"rows": rows, "number": len(events)})
 
 
-def export(visit: Visit) -> Answer:
-    """The journal for an auditor."""
-    return Document(visit.desk.export_journal(), "application/jsonl", "journal.jsonl")
+def export(request: DeskRequest) -> Response:
+    """Return the journal for an auditor."""
+    return download(request.desk.export_journal(), JSONL, "journal.jsonl")
 
 
-def verify(visit: Visit) -> Answer:
-    """Whether everything fits together, where that is asked for."""
-    asked = visit.fields.text("go") == "verify"
-    thorough = visit.fields.text("thorough") == "yes"
-    verdict = visit.desk.verify(thorough=thorough) if asked else None
-    return Page("verify.html.j2", {"verdict": verdict, "thorough": thorough})
+def verify(request: DeskRequest) -> Response:
+    """Verify that everything fits together, where that is asked for."""
+    asked = request.fields.text("go") == "verify"
+    thorough = request.fields.text("thorough") == "yes"
+    verdict = request.desk.verify(thorough=thorough) if asked else None
+    return page(request, "verify.html.j2", {"verdict": verdict, "thorough": thorough})
 
 
-def _whole(total: Total) -> float:
-    """A total in the terms of allowances."""
+def _allowance_total(total: Total) -> float:
+    """Return a total in the terms of allowances."""
     return total.epsilon if isinstance(total, PureDP) else total.zcdp().rho
 
 
-def _facts(table: RegisteredTable, purse: Purse) -> dict[str, str]:
+def _facts(table: RegisteredTable, spending: Spending) -> dict[str, str]:
     facts = {"Records": "a private number" if table.records is None else f"{table.records:,}"}
-    if purse.account is not None:
-        ledger = purse.account.ledger
+    if spending.account is not None:
+        ledger = spending.account.ledger
         facts = {
             "Protected": f"{ledger.unit}: {ledger.neighbours.sentence}",
-            "Left": _left(purse.account),
+            "Left": _left(spending.account),
         } | facts
     approval = {
         "each": "the steward decides on each question",
@@ -307,7 +311,7 @@ def _facts(table: RegisteredTable, purse: Purse) -> dict[str, str]:
 
 
 def _left(account: Account) -> str:
-    """What is left of a total."""
+    """Return what is left of a total."""
     total = account.ledger.total
     largest = rounded_down(account.largest, 4)
     if isinstance(total, ApproxDP):
@@ -317,7 +321,7 @@ def _left(account: Account) -> str:
 
 
 def _columns(table: RegisteredTable) -> list[dict[str, str]]:
-    """The public schema, one row per column."""
+    """Return the public schema, one row per column."""
     rows = []
     for name, entry in table.schema.document()["columns"].items():
         kind = str(entry.get("type", "derived"))
@@ -350,7 +354,7 @@ def _values(entry: dict[str, Any]) -> str:
 
 
 def _months(spends: list[Spend]) -> list[tuple[str, str, int, float]]:
-    """Month, who, how many releases, how much; the newest month first."""
+    """Return month, person, number of releases and cost; the newest month first."""
     sums: dict[tuple[str, str], float] = defaultdict(float)
     counts: dict[tuple[str, str], int] = defaultdict(int)
     for spend in spends:
@@ -372,9 +376,9 @@ def _analyst(analyst: Analyst, words: str, total: Total) -> dict[str, Any]:
     }
 
 
-def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The facts of an event in a few words each."""
-    told = []
+def _short_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts of an event in a few words each."""
+    shown = []
     flat = {key: value for key, value in facts.items() if not isinstance(value, dict)}
     for value in facts.values():
         if isinstance(value, dict):
@@ -382,6 +386,6 @@ def _told(facts: dict[str, Any]) -> list[tuple[str, str]]:
     for key, value in flat.items():
         if value in (None, "", []):
             continue
-        words = str(value)
-        told.append((key, words if len(words) <= 80 else f"{words[:79]}…"))
-    return told
+        text = str(value)
+        shown.append((key, text if len(text) <= 80 else f"{text[:79]}…"))
+    return shown

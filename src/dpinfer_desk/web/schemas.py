@@ -1,18 +1,39 @@
-"""What the interface shows of tables, questions, people and tokens: as JSON, and the JSON Schema of it beside it."""
+"""What programs send and what comes back: JSON and its JSON Schema, side by side."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from dpinfer.asking.questions import SECTIONS, question_schema
+from dpinfer.asking.rules import Rule, one_of
+from dpinfer.asking.spec import RULES, check, check_name
+from dpinfer.errors import InputError
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer_desk.desk import Desk, QuestionCheck, state_message
 from dpinfer_desk.store import roles, tables, tickets
-from dpinfer_desk.store.accounts import SCOPES, Token
+from dpinfer_desk.store.accounts import LONGEST, SCOPES, Token
 from dpinfer_desk.store.roles import Analyst
 from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import Ticket
+from dpinfer_desk.worker.forecasts import MAX_BUDGETS
 
+JSON = "application/json"
+JSONL = "application/jsonl"
+CSV = "text/csv"
+HTML = "text/html"
+
+NAMES = {
+    "table": r"[a-z0-9][a-z0-9._-]{0,59}",
+    "key": r"[A-Za-z0-9_-]{8,100}",
+    "question": r"[0-9a-f]{32}",
+    "forecast": r"[0-9a-f]{32}",
+    "analyst": r"[^/]{1,100}",
+    "token": r"[0-9a-f]{12}",
+}
+"""What may stand in an address, as regular expressions; what does not match is nowhere."""
 SHOWN_STATES = (
     tickets.WAITING,
     tickets.QUEUED,
@@ -20,13 +41,13 @@ SHOWN_STATES = (
     tickets.BOOKED_STATE,
     *tickets.ENDED,
 )
-"""Of a question, as they are shown."""
+"""The states of a question, as they are shown."""
 MEASURES = ("rho", "epsilon")
 """What allowances and costs are counted in."""
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _NUMBER: dict[str, Any] = {"type": "number"}
-_WHOLE: dict[str, Any] = {"type": "integer"}
+_INTEGER: dict[str, Any] = {"type": "integer"}
 _FLAG: dict[str, Any] = {"type": "boolean"}
 _TIME: dict[str, Any] = {"type": "string", "description": "UTC, ISO 8601; empty before it happened"}
 
@@ -79,7 +100,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         name=_TEXT,
         title=_TEXT,
         unit=_TEXT,
-        records=_or_null(_WHOLE),
+        records=_or_null(_INTEGER),
         state={"type": "string", "enum": [tables.OPEN, tables.PAUSED]},
     ),
     "Tables": _object(tables=_list(_named("TableLine"))),
@@ -89,7 +110,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         spent=_or_null(_NUMBER),
         left=_or_null(_NUMBER),
         largest_fit=_or_null(_NUMBER),
-        entries=_WHOLE,
+        entries=_INTEGER,
         head=_TEXT,
     ),
     "Table": _object(
@@ -97,7 +118,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         title=_TEXT,
         unit=_TEXT,
         neighbours=_TEXT,
-        records=_or_null(_WHOLE),
+        records=_or_null(_INTEGER),
         counted={"type": "boolean", "description": "whether the number is public, or a guess"},
         state={"type": "string", "enum": [tables.OPEN, tables.PAUSED]},
         schema={"type": "string", "description": "what is public about the columns, as TOML"},
@@ -155,7 +176,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Result": {
         "type": "object",
         "description": "dp.FitResult.from_json reads it; `reading` is for programs without dpinfer",
-        "properties": {"format": {"const": "dpinfer.FitResult"}, "version": _WHOLE},
+        "properties": {"format": {"const": "dpinfer.FitResult"}, "version": _INTEGER},
         "required": ["format", "version"],
     },
     "Token": _object(
@@ -170,11 +191,105 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "MadeToken": _object(id=_TEXT, token={"type": "string", "description": "shown this once"}),
     "OpenAPI": {"type": "object", "description": "this document"},
 }
-"""What comes back, by name."""
+"""The JSON Schema of what comes back, by name."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """The rules of the body of a request: its keys, and those that have to be there."""
+
+    rules: Mapping[str, Rule]
+    required: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def schema(self) -> dict[str, Any]:
+        """Return the rules as JSON Schema."""
+        keys = {
+            key: {**rule.schema, "description": rule.description}
+            for key, rule in self.rules.items()
+        }
+        document = {"type": "object", "properties": keys, "additionalProperties": False}
+        if self.required:
+            document["required"] = list(self.required)
+        return document | dict(self.more)
+
+    def checked(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what was sent if it follows the rules; raise `InputError` if not."""
+        for key, value in given.items():
+            check_name("what was sent", "key", key, self.rules)
+            check(key, value, self.rules[key])
+        for key in self.required:
+            if key not in given:
+                raise InputError(f"what was sent lacks {key}: add it")
+        return given
+
+
+FLAG = one_of(["true", "false"])
+TABLE_NAME = Rule("the name of a table", {"type": "string", "minLength": 1, "maxLength": 60})
+_REASON = Rule(
+    "a text of at most 1000 characters", {"type": "string", "maxLength": 1000}, str.isprintable
+)
+_AMOUNT = RULES["privacy"]["rho"]
+LIMIT = Rule("1 to 1000", {"type": "integer", "minimum": 1, "maximum": 1000})
+OFFSET = Rule("0 or more", {"type": "integer", "minimum": 0, "maximum": 10**9})
+_QUESTION = {key: RULES[section][key] for key, section in SECTIONS.items()}
+_SCOPE_NAMES = {"type": "string", "enum": list(SCOPES)}
+BODIES: dict[str, Body] = {
+    "Question": Body(
+        _QUESTION,
+        ("formula",),
+        question_schema(),
+    ),
+    "Ahead": Body(
+        {
+            **_QUESTION,
+            "amounts": Rule(
+                f"1 to {MAX_BUDGETS} numbers above 0: budgets of the kind that the question has",
+                {
+                    "type": "array",
+                    "minItems": 1,
+                    "maxItems": MAX_BUDGETS,
+                    "items": dict(_AMOUNT.schema),
+                },
+            ),
+            "half_width": _AMOUNT,
+            "coefficient": Rule(
+                "the name of a coefficient", {"type": "string", "minLength": 1, "maxLength": 1000}
+            ),
+        },
+        ("formula",),
+        {
+            "oneOf": [{"required": ["epsilon"]}, {"required": ["rho"]}],
+            "dependentRequired": {"delta": ["epsilon"], "coefficient": ["half_width"]},
+        },
+    ),
+    "Decision": Body({"approve": RULES["study"]["checkpoint"], "reason": _REASON}, ("approve",)),
+    "Access": Body(
+        {"amount": _AMOUNT, "state": one_of(roles.STATES), "reason": _REASON},
+        (),
+        {"anyOf": [{"required": ["amount"]}, {"required": ["state"]}]},
+    ),
+    "NewToken": Body(
+        {
+            "name": Rule(
+                "a text of at most 100 characters",
+                {"type": "string", "maxLength": 100},
+                str.isprintable,
+            ),
+            "scopes": Rule(
+                f"some of {', '.join(SCOPES)}",
+                {"type": "array", "minItems": 1, "maxItems": len(SCOPES), "items": _SCOPE_NAMES},
+            ),
+            "days": Rule(f"1 to {LONGEST}", {"type": "integer", "minimum": 1, "maximum": LONGEST}),
+        },
+        ("scopes", "days"),
+    ),
+}
+"""The bodies that may be sent, by name."""
 
 
 def budget_form(total: Total) -> dict[str, float]:
-    """A budget by the keys of a question."""
+    """Return a budget by the keys of a question."""
     if isinstance(total, ZCDP):
         return {"rho": total.rho}
     if isinstance(total, ApproxDP):
@@ -183,8 +298,8 @@ def budget_form(total: Total) -> dict[str, float]:
     return {"epsilon": total.epsilon}
 
 
-def line_form(table: RegisteredTable) -> dict[str, Any]:
-    """A table in one line."""
+def summary_form(table: RegisteredTable) -> dict[str, Any]:
+    """Return a table in the list of tables."""
     schema = table.schema
     return {
         "name": table.name,
@@ -196,7 +311,7 @@ def line_form(table: RegisteredTable) -> dict[str, Any]:
 
 
 def allowance_form(analyst: Analyst) -> dict[str, Any]:
-    """What somebody may spend."""
+    """Return what an analyst may spend."""
     return {
         "person": analyst.person,
         "amount": analyst.amount,
@@ -207,7 +322,7 @@ def allowance_form(analyst: Analyst) -> dict[str, Any]:
 
 
 def account_form(desk: Desk, table: RegisteredTable) -> dict[str, Any]:
-    """What was spent of a total, and what is left."""
+    """Return what was spent of a total, and what is left."""
     account = desk.account(table.name)
     total = account.ledger.total
     return {
@@ -222,11 +337,11 @@ def account_form(desk: Desk, table: RegisteredTable) -> dict[str, Any]:
 
 
 def table_form(desk: Desk, table: RegisteredTable, analyst: Analyst | None) -> dict[str, Any]:
-    """Everything that is public about a table, and the caller's own allowance."""
+    """Return everything that is public about a table, and the caller's own allowance."""
     ledger = table.ledger()
     policy = table.policy
     return {
-        **line_form(table),
+        **summary_form(table),
         "neighbours": str(ledger.neighbours),
         "counted": ledger.neighbours.counted,
         "schema": table.schema_text,
@@ -238,27 +353,27 @@ def table_form(desk: Desk, table: RegisteredTable, analyst: Analyst | None) -> d
     }
 
 
-def check_form(found: QuestionCheck) -> dict[str, Any]:
-    """What asking would mean."""
+def check_form(checked: QuestionCheck) -> dict[str, Any]:
+    """Return what asking would mean."""
     return {
-        "names": list(found.names),
-        "cost": found.cost,
-        "measure": found.measure,
-        "allowed": found.permitted,
-        "reason": found.reason,
+        "names": list(checked.names),
+        "cost": checked.cost,
+        "measure": checked.measure,
+        "allowed": checked.permitted,
+        "reason": checked.reason,
         "left": {
-            "allowance": found.analyst.left,
-            "total": _finite(found.preview.largest),
+            "allowance": checked.analyst.left,
+            "total": _finite(checked.preview.largest),
         },
-        "waits": found.waits,
-        "warning": found.warning,
-        "hopeless": found.low_budget,
-        "answered": [ticket.id for ticket in found.answered],
+        "waits": checked.waits,
+        "warning": checked.warning,
+        "hopeless": checked.low_budget,
+        "answered": [ticket.id for ticket in checked.answered],
     }
 
 
 def asked_form(ticket: Ticket) -> dict[str, Any]:
-    """A question as its asker and the steward see it."""
+    """Return a question as its analyst and the steward see it."""
     due = ticket.due
     return {
         "id": ticket.id,
@@ -280,7 +395,7 @@ def asked_form(ticket: Ticket) -> dict[str, Any]:
 
 
 def answer_form(ticket: Ticket) -> dict[str, Any]:
-    """An answer as others read it: not who asked, and not by which key."""
+    """Return an answer as others read it: not who asked, and not by which key."""
     due = ticket.due
     return {
         "id": ticket.id,
@@ -293,7 +408,7 @@ def answer_form(ticket: Ticket) -> dict[str, Any]:
 
 
 def token_form(token: Token) -> dict[str, Any]:
-    """A token without its secret."""
+    """Return a token without its secret."""
     return {
         "id": token.id,
         "name": token.name,
@@ -304,6 +419,15 @@ def token_form(token: Token) -> dict[str, Any]:
     }
 
 
+def with_amount(budget: Total, amount: float) -> Total:
+    """Return a budget of the same kind with another ε or ρ; δ stays."""
+    if isinstance(budget, ZCDP):
+        return ZCDP(amount)
+    if isinstance(budget, ApproxDP):
+        return ApproxDP(amount, budget.delta)
+    return PureDP(amount)
+
+
 def _finite(number: float) -> float | None:
-    """JSON has no other numbers."""
+    """Return a finite number, or None: JSON has no other numbers."""
     return number if math.isfinite(number) else None

@@ -7,10 +7,9 @@ import pytest
 
 import dpinfer as dp
 from dpinfer_desk.desk import Desk, Spend
-from dpinfer_desk.web.asked_form import AskedForm, fields_of
 from dpinfer_desk.web.drawings import NARROW, WIDE, burn_down, widths
-from dpinfer_desk.web.ticks import Ticks, choices_of, ticks_of
-from dpinfer_desk.web.visit import Fields, address
+from dpinfer_desk.web.forms import QuestionForm, Ticks, choices_of, fields_of, ticks_of
+from dpinfer_desk.web.requests import FormFields, address
 from helpers.hostile import HOSTILE
 from helpers.visits import SCHEMA, made, question
 
@@ -86,7 +85,7 @@ def form(desk, **fields):
         key.replace("_", "-"): value if isinstance(value, list) else [value]
         for key, value in fields.items()
     }
-    return AskedForm.of(desk.table("visits"), Fields(texts))
+    return QuestionForm.of(desk.table("visits"), FormFields(texts))
 
 
 def test_the_one_that_was_changed_counts(desk):
@@ -133,8 +132,8 @@ def test_the_burn_down_falls_to_what_is_left():
     for size in (WIDE, NARROW):
         drawn = burn_down(spends, 1.0, (start, start + timedelta(days=30)), size)
         top, half, bottom = drawn.levels[2][0], drawn.levels[1][0], drawn.levels[0][0]
-        assert drawn.line.startswith(f"M{drawn.left} {top}H")
-        assert drawn.line.endswith(f"V{half}H{size.width - 8}")
+        assert drawn.outline.startswith(f"M{drawn.left} {top}H")
+        assert drawn.outline.endswith(f"V{half}H{size.width - 8}")
         assert top < half < bottom == drawn.base
 
 
@@ -145,6 +144,6 @@ def test_widths_are_multiples_of_those_without_noise(desk):
         assert [row.name for row in drawn.rows] == list(found.names)
         for j, row in enumerate(drawn.rows):
             ratios = found.half_width[:, j] / found.nonprivate[:, j]
-            places = [mark.place for mark in row.marks]
+            places = [mark.x for mark in row.marks]
             assert np.argsort(places).tolist() == np.argsort(ratios).tolist()
             assert all(drawn.left <= place <= drawn.right for place in places)

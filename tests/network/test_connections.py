@@ -18,9 +18,7 @@ import uvicorn
 import dpinfer as dp
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.accounts import Accounts
-from dpinfer_desk.web.entrance import Entrance, networks_of
-from dpinfer_desk.web.guard import Visitor
-from dpinfer_desk.web.network import Impatient, Place
+from dpinfer_desk.web.network import DeadlineProtocol, ServerConfig
 from helpers.servers import FORM, PASSWORD, PROGRAM, Client, in_a_minute, listening, peopled, served
 from helpers.visits import made, question
 
@@ -151,7 +149,7 @@ def test_sizes_and_kinds(site, visitors):
     where = "/t/visits/file"
     assert mine.post(where, {"file": "x" * 64 * 1024}).status == 413
     ours = {"origin": site.origin, "content-type": FORM}
-    assert b" 413 " in raw(site, in_pieces(site, where) + b"10001\r\n" + b"x" * 0x10001)
+    assert b" 413 " in raw(site, in_pieces(site, "/sign-in") + b"10001\r\n" + b"x" * 0x10001)
     multipart = {**ours, "content-type": "multipart/form-data; boundary=b"}
     assert mine.sent("POST", where, multipart, "--b--").status == 415
     assert mine.sent("POST", where, ours, "&".join("a=1" for _ in range(4000))).status == 400
@@ -188,7 +186,7 @@ def test_who_sends_too_much_hears_the_answer(site, expect):
     """Half a megabyte in pieces, all of it sent before the answer is read: the connection does not end
     in between.
     """
-    head = in_pieces(site, "/t/visits/file", expect)
+    head = in_pieces(site, "/sign-in", expect)
     piece = b"1000\r\n" + b"x" * 0x1000 + b"\r\n"
     with socket.create_connection(("127.0.0.1", site.port), 300) as link:
         link.sendall(head)
@@ -305,7 +303,7 @@ def test_the_server_itself_ends_such_a_connection():
 
     config = uvicorn.Config(
         app,
-        http=Impatient,
+        http=DeadlineProtocol,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -372,6 +370,11 @@ CLEAR = {
     "the address of a proxy": [{"proxies": ("everybody",), "names": ("a",)}],
     "go together": [{"certificate": Path("x.pem"), "names": ("a",)}, {"key": Path("x.key")}],
     "cannot be used": [{"certificate": Path("x.pem"), "key": Path("x.key"), "names": ("a",)}],
+    "from a trusted proxy alone": [{"identity_header": "X-Remote-User"}],
+    "that nothing else uses": [
+        {"proxies": ("127.0.0.1",), "names": ("a",), "identity_header": name}
+        for name in ("Host", "cookie", "X-Forwarded-For", "X_Remote_User", "X Remote")
+    ],
     "give one of them": [
         {"certificate": Path("x"), "key": Path("y"), "names": ("a",), "proxies": ("127.0.0.1",)}
     ],
@@ -383,13 +386,13 @@ def test_guarantee_no_password_in_the_clear(tmp_path):
     for words, places in CLEAR.items():
         for place in places:
             with pytest.raises(dp.InputError, match=words):
-                Place(**place).check()
+                ServerConfig(**place).check()
     for fine in (
         {},
         {"host": "::1"},
         {"host": "0.0.0.0", "proxies": ("10.0.0.0/24",), "names": ("a",)},
     ):
-        Place(**fine).check()
+        ServerConfig(**fine).check()
     command = [*PROGRAM, "run", str(made(tmp_path)), "--host", "0.0.0.0"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode != 0
@@ -434,21 +437,23 @@ def test_behind_a_proxy(tmp_path):
         assert Client(site).sent("GET", "/sign-in", proxied).status == 403
 
 
-def test_addresses_of_both_kinds():
-    """A server that listens on IPv6 sees those of IPv4 as they are: each alone, and proxies by name."""
-
-    def told(address, proxies=()):
-        headers = {"x-forwarded-proto": "https", "x-forwarded-for": address}
-        entrance = Entrance(None, ("a",), True, networks_of(proxies))
-        return entrance.admit(Visitor("GET", "/health", "", headers, address))
-
-    assert told("::ffff:192.0.2.1").address == "192.0.2.1"
-    assert told("192.0.2.1").address == "192.0.2.1"
-    assert told("2001:db8::1").address == "2001:db8::/64"
-    assert told("nonsense").address == ""
-    assert told("::ffff:10.0.0.7", ("10.0.0.0/24",)).address == "10.0.0.7"
-    assert told("::ffff:10.0.1.7", ("10.0.0.0/24",)).status == 403
-    assert told("nonsense", ("10.0.0.0/24",)).status == 403
+def test_a_proxy_that_names_people(tmp_path):
+    """The option reaches the process with the network, and the header the desk."""
+    folder = peopled(made(tmp_path))
+    options = ["--name", "stats.example.org", "--behind-proxy", "127.0.0.1"]
+    with served(folder, *options, "--identity-header", "X-Remote-User") as site:
+        site.origin = f"http://127.0.0.1:{listening(site.pids()['web'])}"
+        visitor = Client(site)
+        proxied = {"host": "stats.example.org", "x-forwarded-proto": "https"}
+        analyst = {**proxied, "x-remote-user": "a.meier"}
+        assert visitor.sent("GET", "/t/visits", proxied).status == 403
+        assert visitor.sent("GET", "/t/visits", {**proxied, "x-remote-user": "x"}).status == 403
+        assert visitor.sent("GET", "/t/visits", analyst).status == 200
+        assert visitor.sent("GET", "/journal", analyst).status == 404
+        assert visitor.sent("GET", "/sign-in", analyst).status == 404
+        steward = {**proxied, "x-remote-user": "boss"}
+        assert visitor.sent("GET", "/journal", steward).status == 200
+        assert visitor.cookie == ""
 
 
 def test_with_a_certificate_of_its_own(tmp_path):
