@@ -13,10 +13,7 @@ from helpers.terminal import run_here
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src/dpinfer"
-RENAMED = (
-    "__init__.py", "audit.py", "cli", "description", "errors.py", "estimators", "result", "simulate", "views",
-)  # fmt: skip
-"""Modules and packages whose names are those of the field."""
+PACKAGES = (PACKAGE, ROOT / "src/dpinfer_desk")
 ALIASES = {"most_weight"}
 """Other names of parameters that users may still give."""
 
@@ -113,14 +110,14 @@ def test_every_parameter_is_described():
     assert faults == []
 
 
-@pytest.mark.parametrize("name", RENAMED)
-def test_no_identifier_uses_a_private_word(name):
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_no_identifier_uses_a_private_word(package):
     """The words, with those of the field in their place, are in `helpers.identifiers`."""
-    assert private_words(PACKAGE / name, ALIASES) == []
+    assert private_words(package, ALIASES) == []
 
 
 def test_a_class_name_exists_once():
-    assert repeated_classes(*(PACKAGE / name for name in RENAMED)) == {}
+    assert repeated_classes(*PACKAGES) == {}
 
 
 def test_private_words_and_repeated_classes_are_found(tmp_path):

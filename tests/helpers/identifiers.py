@@ -24,6 +24,7 @@ TERMS = (
     "at_most",
     "booked_state",
     "command_line",
+    "connection_lost",  # of an asyncio protocol
     "least_squares",
     "line_search",
     "line_number",
