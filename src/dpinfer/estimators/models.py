@@ -770,7 +770,7 @@ class LinearRegression(LinearRegressor):
         What the intervals are about: least squares (the default), or a Huber estimand that ignores
         the tails.
     tail : {"balanced", "cautious", "all"}
-        How much of the tail of the outcome counts, for target "asked".  "balanced" (the default)
+        How much of the tail of the outcome counts, for target "ordinary".  "balanced" (the default)
         clips where noise and clipping bias balance; "cautious" assumes a longer tail than the
         released one; "all" clips no outcome whose prediction is within the range of the outcome,
         with noise for all of that range: where it is wide, intervals are many times as long.
@@ -844,7 +844,7 @@ class PoissonRegression(LinearRegressor):
     budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
     penalty, target : optional
-        There is no penalty, and one target, "asked"; the parameters are those of the other models.
+        There is no penalty, and one target, "ordinary"; the parameters are those of the other models.
     schema, bounds, yes_no, far_values : optional
         As for `LogisticRegression`.
     adjacency, neighbours, rows, max_weight, most_weight, ledger, insecure_seed : optional

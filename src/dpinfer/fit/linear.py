@@ -122,10 +122,10 @@ class LinearPlan(StepPlan):
     ----------
     budget : ZCDP, ApproxDP or NoPrivacy
         What the fit may cost.
-    target : "asked" or "robust"
+    target : "ordinary" or "robust"
         What the intervals are about: ordinary least squares (the default), or a Huber estimand, for
         which one pilot step is added.
-    neighbours : "replace" or "add-remove"
+    adjacency : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public
         (the default); or one added or removed.
     shares : tuple of float
@@ -137,6 +137,8 @@ class LinearPlan(StepPlan):
     far_values : "clip" or "strict"
         Whether a number winsorised to a released range is reported ("clip") or is only an
         alternative ("strict").
+    neighbours : optional
+        Another name of ``adjacency``.
     tail : "balanced", "cautious" or "all"
         How much of the tail of the outcome is kept: "balanced" (the default) weighs noise against
         clipping bias, "cautious" assumes a longer tail than the released one, and "all" clips no

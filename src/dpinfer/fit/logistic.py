@@ -88,8 +88,8 @@ class GeometryPlan(StepPlan):
     budget : ZCDP, ApproxDP or NoPrivacy
         What the fit may cost.
     target : str
-        What the intervals are about; the only target is "asked", the ordinary coefficients.
-    neighbours : "replace" or "add-remove"
+        What the intervals are about; the only target is "ordinary", the ordinary coefficients.
+    adjacency : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public
         (the default); or one added or removed.
     shares : tuple of float
@@ -101,11 +101,13 @@ class GeometryPlan(StepPlan):
     far_values : "clip" or "strict"
         Whether a number winsorised to a released range is reported ("clip") or is only an
         alternative ("strict").
+    neighbours : optional
+        Another name of ``adjacency``.
 
     Examples
     --------
     >>> import dpinfer as dp
-    >>> plan = dp.GeometryPlan(dp.ZCDP(0.1), neighbours="add-remove")
+    >>> plan = dp.GeometryPlan(dp.ZCDP(0.1), adjacency="add-remove")
     >>> print(f"{plan.cost.rho:.2f}")
     0.10
     """

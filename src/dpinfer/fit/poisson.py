@@ -118,9 +118,9 @@ class PoissonPlan(StepPlan):
     budget : ZCDP, ApproxDP or NoPrivacy
         What the fit may cost.
     target : str
-        What the intervals are about; the only target is "asked", ordinary Poisson regression with
+        What the intervals are about; the only target is "ordinary", ordinary Poisson regression with
         robust standard errors.
-    neighbours : "replace" or "add-remove"
+    adjacency : "replace" or "add-remove", optional
         What may differ between two data sets: one record replaced, the number of records public
         (the default); or one added or removed.
     shares : tuple of float
@@ -132,6 +132,8 @@ class PoissonPlan(StepPlan):
     far_values : "clip" or "strict"
         Whether a number winsorised to a released range is reported ("clip") or is only an
         alternative ("strict").
+    neighbours : optional
+        Another name of ``adjacency``.
 
     Examples
     --------

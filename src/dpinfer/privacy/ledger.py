@@ -118,6 +118,8 @@ class Ledger:
         fits with another adjacency are refused.
     title : str
         A title of the data; empty by default.
+    neighbours : optional
+        Another name of ``adjacency``.
 
     Notes
     -----
@@ -178,10 +180,12 @@ class Ledger:
             The budget for everything that is ever released from these data.
         unit : str
             What one record is, in words; by default "one record".
-        neighbours : str
+        adjacency : str
             What may differ between two data sets, as for `Ledger`.
         title : str
             A title of the data; empty by default.
+        neighbours : optional
+            Another name of ``adjacency``.
 
         Returns
         -------
