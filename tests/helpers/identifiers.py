@@ -24,6 +24,7 @@ TERMS = (
     "at_most",
     "booked_state",
     "command_line",
+    "connection_lost",
     "least_squares",
     "line_number",
     "line_numbers",
