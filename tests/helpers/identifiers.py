@@ -7,7 +7,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 PRIVATE = {
@@ -24,9 +24,8 @@ TERMS = (
     "at_most",
     "booked_state",
     "command_line",
-    "connection_lost",  # of an asyncio protocol
+    "connection_lost",
     "least_squares",
-    "line_search",
     "line_number",
     "line_numbers",
     "lost_state",
@@ -74,16 +73,12 @@ def _of_body(body: list[ast.stmt], *, top: bool) -> Iterator[tuple[int, str]]:
             yield from _of_body(node.body, top=top)
 
 
-def _modules(root: Path) -> list[Path]:
-    return [root] if root.is_file() else sorted(root.rglob("*.py"))
-
-
-def private_words(root: Path, aliases: Collection[str] = ()) -> list[str]:
-    """``file:line: identifier`` of every name with a private word, but for ``aliases``."""
+def private_words(root: Path) -> list[str]:
+    """``file:line: identifier`` of every name with a private word."""
     faults = []
-    for path in _modules(root):
+    for path in sorted(root.rglob("*.py")):
         for number, name in identifiers(path):
-            if name not in aliases and PRIVATE & set(words(name)):
+            if PRIVATE & set(words(name)):
                 faults.append(f"{path}:{number}: {name}")
     return faults
 
@@ -92,7 +87,7 @@ def repeated_classes(*roots: Path) -> dict[str, list[str]]:
     """Classes that are defined more than once, with their files."""
     files = defaultdict(list)
     for root in roots:
-        for path in _modules(root):
+        for path in sorted(root.rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):
                     files[node.name].append(f"{path}:{node.lineno}")

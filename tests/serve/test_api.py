@@ -213,7 +213,7 @@ def test_what_the_ledger_or_the_desk_refuses(site):
     assert (status, fault["code"]) == (409, "refused")
     assert fault == {
         "error": "the table visits is paused",
-        "remedy": "ask the steward",
+        "remedy": "contact the steward",
         "code": "refused",
     }
 
