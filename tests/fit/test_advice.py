@@ -156,13 +156,13 @@ def test_what_is_refused_is_not_warned_of(monkeypatch):
 
 
 def test_a_rare_outcome_is_hopeless_where_the_schema_says_so():
-    """With 400 of 20,000 records a fit is worth its budget, with 10 it is not; least squares does
+    """With 400 of 20,000 records a fit is worth its budget, with 8 it is not; least squares does
     not ask.
     """
     recipe = LogisticSteps(design(3), dp.GeometryPlan(APPROX))
     assert recipe.futility(20_000) == recipe.futility(20_000, 0.02) == ""
-    assert "with an outcome that 0.05% of them have" in recipe.futility(20_000, 0.0005)
-    assert recipe.futility(20_000, 0.9995)
+    assert "with an outcome that 0.04% of them have" in recipe.futility(20_000, 0.0004)
+    assert recipe.futility(20_000, 0.9996)
     assert recipe.futility(20_000, 0.0)
     assert not LinearSteps(design(3), dp.LinearPlan(APPROX)).futility(20_000, 0.0)
     columns = {"y": dp.Schema.parse('[columns.y]\ntype = "outcome"\nlevels = ["n", "y"]\n')["y"]}

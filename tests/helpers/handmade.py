@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
-from dpinfer.inference.moments import LOGISTIC_RADIUS, Columns, Moments, Scales
+from dpinfer.inference.moments import Columns, Moments, Scales
 from dpinfer.inference.posterior import ReleasedFit, Step
 from dpinfer.numerics.links import IDENTITY, LOGIT
 
@@ -17,7 +17,7 @@ QUIET = 1e-7
 
 def scales(noise=QUIET):
     """All releases have noise of this scale."""
-    return Scales(noise, noise, noise, noise, noise, LOGISTIC_RADIUS)
+    return Scales(noise, noise, noise, noise, noise)
 
 
 def columns_of(dummy, group=None):

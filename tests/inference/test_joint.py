@@ -156,7 +156,7 @@ def test_tail():
 def test_few_events():
     law = joint(few=at(3, 0.34))
     assert why(law) == (KNOWN, KNOWN, KNOWN, FEW, KNOWN)
-    assert why(joint(few=at(3, 0.33))) == (KNOWN,) * D  # three deviations of its noise
+    assert why(joint(few=at(3, 0.24))) == (KNOWN,) * D  # three deviations of its noise
     assert why(joint(few=at(3, NO_EVENTS)))[3] == FEW
 
 

@@ -5,10 +5,7 @@ import pytest
 
 from dpinfer.inference.moments import (
     FARTHEST_SDS,
-    LOGISTIC_RADIUS,
-    SQUARES_RADIUS,
     Columns,
-    Radius,
     Scales,
     box_reach,
     centre_of,
@@ -17,6 +14,7 @@ from dpinfer.inference.moments import (
     farthest,
     of_columns,
     preconditioner,
+    radius_factor,
     raised,
     shrink,
     undispersed,
@@ -89,24 +87,21 @@ def test_the_pseudo_variance_is_the_reach_over_the_radius():
 
 
 def test_the_radius_stays_in_its_limits():
-    radius = Radius(factor=1.0, lower=2.0, upper=16.0, few=20.0)
-    assert radius.of(20, 1.0, 10.0) == 2
-    assert radius.of(20, 1.0, 10.0, lower=3.0) == 3
-    assert radius.of(4, 1.0, 10.0) == 5  # 20/d
-    between = radius.of(10, 30_000, 25.0)
-    assert 2 < between < 16
-    assert between == pytest.approx(30_000 / (4 * 10 * 25.0 * np.sqrt(20)))
-    assert Radius(2.0, 2.0, 16.0, 20.0).of(10, 30_000, 50.0) == pytest.approx(between)
+    assert radius_factor(20, 1.0, 10.0) == 2
+    assert radius_factor(4, 1.0, 10.0) == 6.25  # 25/d
+    between = radius_factor(10, 30_000, 25.0)
+    assert 2.5 < between < 10
+    assert between == pytest.approx(0.5 * 30_000 / (4 * 10 * 25.0 * np.sqrt(20)))
+    assert radius_factor(10, 60_000, 50.0) == pytest.approx(between)
 
 
 def test_a_well_known_curvature_lets_in_more_and_is_known_better_still():
     """Beyond the most that is usual κ grows as the root of n over the noise, up to eight sds: more is
     let in, and the noise of the curvature, times κ, still falls.
     """
-    radius = Radius(factor=1.0, lower=2.0, upper=16.0, few=20.0)
-    for d, usual in ((4, 16.0), (1, 20.0)):  # 20/d is more than the most
-        known = [n / (4 * d * 10.0 * np.sqrt(2 * d)) for n in (1e4, 1.05e4, 1e10)]
-        found = [radius.of(d, n, 10.0) for n in (1e4, 1.05e4, 1e10)]
+    for d, usual in ((4, 10.0), (1, 25.0)):  # 25/d is more than the largest of many columns
+        known = [0.5 * n / (4 * d * 10.0 * np.sqrt(2 * d)) for n in (1e4, 1.05e4, 1e10)]
+        found = [radius_factor(d, n, 10.0) for n in (1e4, 1.05e4, 1e10)]
         assert found[:2] == pytest.approx(np.sqrt(usual * np.array(known[:2])))
         assert (np.array(found) > usual).all()
         assert found[2] == FARTHEST_SDS**2
@@ -121,13 +116,12 @@ def test_columns_have_a_shorter_radius_than_rows():
     assert of_columns(2.5, 12) == 2.5
 
 
-@pytest.mark.parametrize("radius", [LOGISTIC_RADIUS, SQUARES_RADIUS])
-def test_a_better_known_curvature_gives_a_larger_radius(radius):
+def test_a_better_known_curvature_gives_a_larger_radius():
     """Down-weighted rows cost bias: noise alone may make the radius small."""
-    found = [radius.of(12, 30_000, noise) for noise in (1.0, 10.0, 100.0, 1e4)]
+    found = [radius_factor(12, 30_000, noise) for noise in (1.0, 10.0, 100.0, 1e4)]
     assert found == sorted(found, reverse=True)
     assert found[0] > found[-1]
-    scales = Scales(1.0, 1.0, 1.0, 10.0, 1.0, radius)
+    scales = Scales(1.0, 1.0, 1.0, 10.0, 1.0)
     assert scales.kappa(12, 30_000) == found[1]
 
 
@@ -168,13 +162,13 @@ def test_shrinking_knows_its_noise():
     target, truth = np.eye(8) * 100, np.eye(8) * 100
     errors = []
     for seed in range(200):
-        matrix, left = shrink(truth + noise(5.0, 8, seed), target, 5.0, 0.2)
+        matrix, left = shrink(truth + noise(5.0, 8, seed), target, 5.0)
         errors.append((np.linalg.norm(matrix - truth), left))
     assert np.mean([e for e, _ in errors]) < 0.4 * 5 * np.sqrt(36)
-    far, left = shrink(truth + noise(5.0, 8, 0), np.zeros((8, 8)), 5.0, 0.2)
+    far, left = shrink(truth + noise(5.0, 8, 0), np.zeros((8, 8)), 5.0)
     assert np.linalg.norm(far - truth) < 1.1 * np.linalg.norm(noise(5.0, 8, 0))
     assert left == pytest.approx(5.0, rel=0.02)
-    assert shrink(truth, truth, 0.0, 0.2)[1] == 0
+    assert shrink(truth, truth, 0.0)[1] == 0
 
 
 def test_eigenvalues_are_moved_back_together():

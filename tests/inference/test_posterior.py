@@ -132,5 +132,5 @@ def test_no_direction_is_known_better_than_the_noise_allows():
     left.
     """
     for seed in range(10):
-        least = 0.3 * np.sqrt(0.2) * 300.0 * np.sqrt(2 * 9)
+        least = 0.15 * 300.0 * np.sqrt(2 * 9)
         assert in_geometry(300.0, seed)[0] >= least * (1 - 1e-9)

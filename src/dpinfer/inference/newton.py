@@ -83,12 +83,14 @@ def mean_at(predictor: Array, family: Family) -> Array:
     return family.mean(np.clip(predictor, -FARTHEST, FARTHEST))
 
 
-def _root(expected_hessian: Array) -> Array:
-    """Return the Cholesky factor of a matrix, with its eigenvalues raised above 0."""
-    return np.asarray(
-        np.linalg.cholesky(raised(expected_hessian, 1e-6 * float(np.abs(expected_hessian).max()))),
-        dtype=float,
-    )
+def _root(matrix: Array) -> Array:
+    """Return the symmetric root of a matrix, with its eigenvalues raised above 0.
+
+    A Cholesky root would do, but it depends on the order of the columns.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    floor = 1e-6 * float(np.abs(values).max())
+    return np.asarray((vectors * np.sqrt(np.maximum(values, floor))) @ vectors.T)
 
 
 def logistic_pilot(
