@@ -190,9 +190,7 @@ def test_the_clip_of_a_remainder_is_the_smallest_of_three_bounds():
 
 
 def test_what_records_add_to_a_rest_is_mostly_below_the_clip():
-    """The bound holds for all records within three root mean squares; the half is for the few at
-    the edge.
-    """
+    """The clip holds for nearly all records."""
     coef = np.array([-0.5, 1.5, -1.0])
     place, H, _, x = local_model(coef, coef)
     way = np.array([0.1, 0.5, -0.2])
