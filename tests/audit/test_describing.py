@@ -70,7 +70,7 @@ def unit_of(rng, adjacency, weighted):
     if rng.random() < 0.5:
         labels[:] = labels[0]
     unit = Unit(
-        column="id" if adjacency.units else "", weights="w" if weighted else "", most_weight=2.0
+        column="id" if adjacency.units else "", weights="w" if weighted else "", max_weight=2.0
     )
     ids = np.zeros(size, dtype=np.intp) if adjacency.units else None
     weights = rng.choice([0.0, 1.0, 5.0, np.nan], size) if weighted else None

@@ -46,7 +46,7 @@ class Perturbed:
         return self.k if self.shape.endswith("of units") else math.log1p(self.k)
 
     @property
-    def least(self):
+    def lower_limit(self):
         return 2 / self.scale**2
 
     def losses(self, cells=4001):

@@ -40,6 +40,8 @@ _MAX_SECOND_DERIVATIVE = 1 / (6 * np.sqrt(3))  # of the logistic function, at p 
 _TINY = 1e-12
 _SIGNAL = 0.1  # prior share of the variance of a scaled outcome that the columns explain
 _RAREST = 1e-6  # smallest share of a level
+# largest factor by which a step may change a Hessian, so that noise alone never makes one singular
+_MAX_CHANGE = 100.0
 
 
 @lru_cache(maxsize=2)
@@ -232,13 +234,14 @@ def tilted_hessian(hessian: Array, step: Array, columns: Columns) -> Array:
     after, level = _tilted_means(mean, step, columns)
     before = np.clip(mean, _RAREST, LEVELS)
     grown = np.where(columns.dummy, after * (1 - after) / (before * (1 - before)), 1.0)
-    size = np.sqrt(grown)
+    size = np.sqrt(np.clip(grown, 1 / _MAX_CHANGE, _MAX_CHANGE))
     covariance *= np.outer(size, size)
     along = np.where(columns.dummy, 0.0, step)
     along[0] = 0.0
     moved = covariance @ along
     further = float(after @ along + along @ moved / 2)
     level *= float(np.exp(np.clip(further, -FARTHEST, FARTHEST)))
+    level = min(max(level, 1 / _MAX_CHANGE), _MAX_CHANGE)
     # shares of levels stay as their own step has left them
     after = np.where(columns.dummy, after, after + moved)
     after[0] = 1.0
