@@ -50,6 +50,15 @@ def test_parts_add_up(results, name, level):
     assert (parts["sampling"] / random >= share - 1e-9).all()
 
 
+@pytest.mark.parametrize("name", WINSORISED + NOT_WINSORISED)
+def test_the_terms_leave_a_covariance_to_the_hessian(results, name):
+    joint = results[name].joint
+    sd = np.sqrt(np.diag(joint.covariance))
+    terms = [joint.sampling, *(term.covariance for term in joint.terms)]
+    for matrix in (*terms, joint.covariance - sum(terms)):
+        assert np.linalg.eigvalsh(matrix / np.outer(sd, sd)).min() > -1e-9
+
+
 @pytest.mark.parametrize("name", PENALISED)
 def test_a_penalised_fit_has_sampling_error_and_noise_alone(results, name):
     result = results[name]
