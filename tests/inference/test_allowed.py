@@ -121,3 +121,12 @@ def test_bands_hold_all_coefficients_whatever_the_bias():
         assert inside.all(axis=1).mean() >= 0.949
     moved = law().band(np.array([1.0, -1.0]), 0.95)
     assert moved == pytest.approx(bands + np.array([[1.0], [-1.0]]))
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_a_bias_makes_intervals_longer_by_less_than_its_bounds(level):
+    added = np.diff(law().interval(np.zeros(2), level) - PLAIN.interval(np.zeros(2), level))[:, 0]
+    assert law().bias_length(level) == pytest.approx(added, rel=1e-9)
+    assert (added > 0).all()
+    assert (added < law().below + law().above).all()
+    assert (PLAIN.bias_length(level) == 0).all()

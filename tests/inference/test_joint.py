@@ -16,6 +16,7 @@ from dpinfer.inference.joint import (
     TOGETHER,
     WEAK,
     Joint,
+    VarianceTerm,
     doubled,
     event_allowance,
 )
@@ -322,3 +323,25 @@ def test_an_allowance_grows_with_the_doubt_and_stays_finite():
 
 def test_entries_beside_the_diagonal_count_twice():
     assert doubled(np.array([[1.0, 2.0], [2.0, 3.0]])).tolist() == [[1.0, 4.0], [4.0, 3.0]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shares_of_the_variance_add_up_and_do_not_depend_on_the_centre(seed):
+    law = random_law(seed)
+    terms = (
+        VarianceTerm("privacy_noise", 0.5 * law.sampling),
+        VarianceTerm("bias_bound", 0.2 * law.sampling),
+    )
+    law = replace(law, terms=terms)
+    found = law.variance_shares(QUESTIONS)
+    # covariance is twice sampling
+    expected = {"sampling": 0.5, "privacy_noise": 0.25, "bias_bound": 0.1, "hessian": 0.15}
+    assert found.keys() == expected.keys()
+    for name, share in expected.items():
+        assert np.allclose(found[name], share)
+    further = np.array([0.0, 1.0, -2.0, 0.5, 0.3])
+    away = law.at(further)
+    back = QUESTIONS.copy()
+    back[:, 1:] -= np.outer(QUESTIONS[:, 0], further[1:])
+    for name, shares in away.variance_shares(back).items():
+        assert np.allclose(shares, found[name])

@@ -59,6 +59,10 @@ class LawOfError(Protocol):
         """Equal-tailed intervals, one a row."""
         ...
 
+    def bias_length(self, level: float, /) -> Array:
+        """Return how much longer each interval is because a bias is only bounded."""
+        ...
+
     def z_values(self, estimate: Array, /) -> Array:
         """Estimates over standard errors; NaN where these alone do not give the p-values."""
         ...
@@ -152,6 +156,10 @@ class ErrorLaw:
             return np.stack([estimate - half, estimate + half], axis=1)
         tail = (1 - level) / 2
         return estimate[:, None] + np.quantile(self.sample(), [tail, 1 - tail], axis=0).T
+
+    def bias_length(self, level: float) -> Array:  # noqa: ARG002
+        """Return 0: no bias is allowed for."""
+        return np.zeros(len(self.sampling))
 
     def z_values(self, estimate: Array) -> Array:
         """Estimates over standard errors."""
@@ -354,11 +362,20 @@ class BiasedNormal:
             (self.above + self.below) / 2 / np.maximum(self._std_error, np.finfo(float).tiny)
         )
 
+    def _half_width(self, level: float) -> Array:
+        quantiles = np.array([folded_quantile(one, level) for one in self._bias.tolist()])
+        return np.asarray(quantiles * self._std_error)
+
+    def bias_length(self, level: float) -> Array:
+        """Return by how much each interval is longer than a normal one with its standard error."""
+        normal = -ndtri((1 - level) / 2) * self._std_error
+        longer = 2 * np.maximum(self._half_width(level) - normal, 0.0)
+        # without a bias the two differ by the tolerance of the quantile
+        return np.asarray(np.where(self._bias > 0, longer, 0.0))
+
     def interval(self, estimate: Array, level: float) -> Array:
         """The shortest interval around the middle that covers at this level whatever the bias."""
-        half = (
-            np.array([folded_quantile(one, level) for one in self._bias.tolist()]) * self._std_error
-        )
+        half = self._half_width(level)
         return np.stack([estimate + self._middle - half, estimate + self._middle + half], axis=1)
 
     @property

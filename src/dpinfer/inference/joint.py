@@ -11,6 +11,9 @@ information is clear of the noise of the Hessian.
 | H      | Hessian in a basis in which its entries are independent       | `hessian`     |
 | R      | sds of its entries                                            | `hessian_sd`  |
 | Q      | matrix from θ to that basis                                   | `basis`       |
+
+The posterior variance of a contrast is the sum of what the terms of the score equation contribute to it
+(`VarianceTerm`), of the uncertainty of the Hessian, and of the priors of the other coefficients.
 """
 
 from dataclasses import dataclass, replace
@@ -36,6 +39,11 @@ TOGETHER = "together"
 FEW = "few"
 REFERENCE = "reference"
 TAIL = "tail"
+# The terms of a variance; results have a column of each.
+SAMPLING = "sampling"
+PRIVACY_NOISE = "privacy_noise"
+BIAS_BOUND = "bias_bound"
+HESSIAN = "hessian"
 _LEFT = 1e-12  # smallest share of its information that a contrast keeps without its own prior
 
 
@@ -54,6 +62,14 @@ class Answers:
 
 
 @dataclass(frozen=True, eq=False)
+class VarianceTerm:
+    """A term of the posterior covariance: its name, and what it contributes."""
+
+    name: str
+    covariance: Array
+
+
+@dataclass(frozen=True, eq=False)
 class Joint:
     """The posterior of all coefficients of a fit, reported or not, with the intercept at ``centre``.
 
@@ -66,7 +82,8 @@ class Joint:
     sign of the change of its coefficient with fewer; ``reference_few`` and ``reference_toward`` are those of the
     reference of its factor.  ``group`` is its factor, -1 for columns that are no level.  ``withheld`` marks
     winsorised numbers whose ordinary coefficient is not reported.  ``tail_allowance`` is one-sided and occurs
-    in saved results of an earlier version only.
+    in saved results of an earlier version only.  ``terms`` are the privacy noise and the bias bounds in
+    ``covariance``; they are empty in results that were saved without them.
 
     All these are for standardised columns.  ``contrasts`` has, for every coefficient of the formula in original
     units, the contrast of theirs that it is; ``shift`` is added to the intercept.
@@ -94,6 +111,7 @@ class Joint:
     contrasts: Array
     shift: float = 0.0
     tail_allowance: Array | float = 0.0
+    terms: tuple[VarianceTerm, ...] = ()
 
     def __len__(self) -> int:
         return len(self.estimate)
@@ -105,7 +123,7 @@ class Joint:
         it variance 1/(1/v - 1/p), and an estimate that is farther from the prior mean by that over v.
         """
         vectors = asked @ self.contrasts
-        variance = np.einsum("ij,jk,ik->i", vectors, self.covariance, vectors)
+        variance = _variances(vectors, self.covariance)
         prior_sd = vectors**2 @ self.prior_sd**2
         alone = 1 / np.maximum(1 / variance - 1 / prior_sd, _LEFT / variance)
         start = vectors @ self.prior_mean
@@ -117,6 +135,19 @@ class Joint:
         below, above = self._allowances(vectors)
         law = BiasedNormal(sampling, (noise + noise.T) / 2, below, above, draws, seed)
         return Answers(estimate + self.shift * asked[:, 0], law, self._reasons(vectors, alone))
+
+    def variance_shares(self, asked: Array) -> dict[str, Array]:
+        """Return the share of each term in the posterior variance of contrasts, by name; they add up to 1.
+
+        The Hessian has the share that the other terms leave, with the priors of other coefficients.  A contrast's
+        own prior is divided out of all terms alike, so that shares stay as they are.
+        """
+        vectors = asked @ self.contrasts
+        variance = _variances(vectors, self.covariance)
+        terms = (VarianceTerm(SAMPLING, self.sampling), *self.terms)
+        shares = {term.name: _variances(vectors, term.covariance) / variance for term in terms}
+        # rounding may leave less than 0
+        return shares | {HESSIAN: np.maximum(1 - np.sum(list(shares.values()), axis=0), 0.0)}
 
     @property
     def coef(self) -> Array:
@@ -135,6 +166,9 @@ class Joint:
             prior_mean=to @ self.prior_mean,
             covariance=to @ self.covariance @ to.T,
             sampling=to @ self.sampling @ to.T,
+            terms=tuple(
+                replace(term, covariance=to @ term.covariance @ to.T) for term in self.terms
+            ),
             basis=self.basis @ np.linalg.inv(to),
             centre=self.centre + further,
         )
@@ -248,6 +282,11 @@ class Joint:
             above += np.maximum(moved, 0.0).sum(axis=1)
             below += np.maximum(-moved, 0.0).sum(axis=1)
         return below, above
+
+
+def _variances(vectors: Array, covariance: Array) -> Array:
+    """Return the variance of each contrast, given the covariance of the coefficients."""
+    return np.asarray(np.einsum("ij,jk,ik->i", vectors, covariance, vectors))
 
 
 def _min_norm_change(vectors: Array) -> Array:

@@ -34,7 +34,16 @@ from dpinfer.inference.hessian import (
     hessian_prior,
     released_moments,
 )
-from dpinfer.inference.joint import NO_EVENTS, REFERENCE, SIGNAL, Answers, Joint
+from dpinfer.inference.joint import (
+    BIAS_BOUND,
+    NO_EVENTS,
+    PRIVACY_NOISE,
+    REFERENCE,
+    SIGNAL,
+    Answers,
+    Joint,
+    VarianceTerm,
+)
 from dpinfer.inference.moments import (
     CLEAR,
     MIN_EVENTS,
@@ -389,12 +398,13 @@ def posterior(fit: ReleasedFit) -> Joint:
         centre=fit.centre,
         contrasts=fit.contrasts,
         shift=fit.shift,
+        terms=law.terms,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Solution:
-    """The prior mean, the posterior mean less that, its covariance and the part by sampling.
+    """The prior mean, the posterior mean less that, its covariance, the part by sampling and other ``terms``.
 
     ``changed`` is the possible change of the information on each number along the step.
     """
@@ -403,6 +413,7 @@ class _Solution:
     step: Array
     covariance: Array
     sampling: Array
+    terms: tuple[VarianceTerm, ...]
     changed: Array
 
 
@@ -453,15 +464,23 @@ class _Equation:
             second = E @ both @ E.T
             own = self._of_numbers(both, remaining)
         K = covariance @ gain
-        sampling = K @ (basis @ fit.score_cov @ basis.T) @ K.T
+
+        def contributed(score_cov: Array) -> Array:
+            return np.asarray(K @ (basis @ score_cov @ basis.T) @ K.T)
+
+        sampling = contributed(fit.score_cov)
+        terms = (
+            VarianceTerm(PRIVACY_NOISE, contributed(last.noise**2 * np.eye(d))),
+            VarianceTerm(BIAS_BOUND, contributed(np.zeros((d, d)) + fit.bias)),
+        )
         if last.exact:
-            return _Solution(start, step, covariance, sampling, np.zeros(d))
+            return _Solution(start, step, covariance, sampling, terms, np.zeros(d))
         toward = np.linalg.inv(self.about_mean)
         changed = self._curvature_change(np.diag(toward @ remaining @ toward.T)) * np.diag(
             self.prior.matrix
         )
         changed[fit.columns.of_splines] = 0.0  # all of it is in the covariance
-        return _Solution(start, step, covariance, sampling, changed)
+        return _Solution(start, step, covariance, sampling, terms, changed)
 
     def _half_way(self, step: Array) -> Array:
         """Return the Hessian after a step, in the basis: it changes as along a Newton step."""

@@ -11,7 +11,7 @@ import numpy as np
 from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.inference.error_laws import BiasedNormal, ErrorLaw
-from dpinfer.inference.joint import Joint
+from dpinfer.inference.joint import Joint, VarianceTerm
 from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.persistence import FileNames
 from dpinfer.privacy import entries
@@ -43,6 +43,7 @@ _NAMES = entries.NAMES | FileNames(
         "Question": Question,
         "SphericalLaplace": SphericalLaplace,
         "Unit": Unit,
+        "VarianceTerm": VarianceTerm,
         "Words": Words,
     },
     keys={

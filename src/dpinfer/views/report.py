@@ -19,8 +19,9 @@ if not installed("jinja2", "matplotlib"):
 
 import numpy as np
 
+from dpinfer.inference.joint import BIAS_BOUND, HESSIAN, PRIVACY_NOISE, SAMPLING
 from dpinfer.privacy.budget import NoPrivacy
-from dpinfer.result import coefficient_table
+from dpinfer.result import coefficient_table, text
 from dpinfer.result.description import Description
 from dpinfer.result.grid import markdown_text
 from dpinfer.result.question import Question
@@ -72,6 +73,8 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     if result.model.counts:
         yield _rate_ratios(result, level)
     yield _reading(result, level)
+    if result.reported.any() and not isinstance(result.privacy.budget, NoPrivacy):
+        yield _interval_parts(result, level)
     if not result.reported.all():
         yield _without_interval(result, level)
     in_one = result.geometry is not None
@@ -135,6 +138,31 @@ def _reading(result: FitResult, level: float) -> Section:
         "simultaneous band."
     )
     return Section("How to read an interval", tuple(paragraphs))
+
+
+def _interval_parts(result: FitResult, level: float) -> Section:
+    """Return how much of each interval is sampling error, privacy noise and bias bound."""
+    parts = result.parts_of_lengths(level)
+    total = parts["total"]
+    noise = parts[PRIVACY_NOISE] + parts[HESSIAN]  # without noise the Hessian would be known
+    sources = {
+        "sampling error": parts[SAMPLING] / total,
+        "privacy noise": noise / total,
+        "bias bound": parts[BIAS_BOUND] / total,
+    }
+    return Section(
+        "Parts of each interval",
+        (
+            f"Each part is a percentage of the length of the {100 * level:.4g}% interval. Privacy noise "
+            "includes the uncertainty of the Hessian. The bias bound allows for values and scores "
+            "that were clipped.",
+        ),
+        tuple(
+            f"{result.names[j]}: "
+            + ", ".join(f"{word} {text.percent(share[j])}" for word, share in sources.items())
+            for j in np.flatnonzero(result.reported)
+        ),
+    )
 
 
 def _without_interval(result: FitResult, level: float) -> Section:
