@@ -32,7 +32,13 @@ _LARGEST_SHARE = (
 _EXPECTED = 1.0  # prior sd of the log-odds by all whitened columns together
 _EXPECTED_LOG = 0.5  # prior sd of the logarithm of a mean count
 _MIN_RATE = 0.2  # smallest fitted mean of a level over the mean of the capped count
+# Largest root mean square change of the predictor in one step.  By |h''| <= h' the slope h' of a typical
+# record changes at most threefold; where a direction is not identified, a step would be endless without.
+_MAX_STEP = float(np.log(3.0))
 _HALVINGS = 6  # iterations of a step whose Hessian is that half way along it
+# smallest eigenvalue of H in the prior of a step, over the largest: in directions with less information
+# noise decides, and a prior variance proportional to its inverse would let it make any step
+_MIN_EIGENVALUE = 0.01
 _WIDE = 3.0  # root mean squares of a step up to which a remainder is not clipped
 # largest change of a predictor, which no record exceeds (`dpinfer.mechanisms.step_sums.remainder_sum`)
 _WIDEST = 60.0
@@ -328,7 +334,8 @@ class LocalModel:
 
         The error has variance ``noise`` + dispersion · H.  A priori a ~ N(0, τ² H⁻¹), as the error of an
         estimate (Zellner's g-prior, 1986), with τ² by the method of moments from ‖g‖².  H is that at the
-        midpoint of the step, by fixed-point iteration, as Newton's method overshoots.
+        midpoint of the step, by fixed-point iteration, as Newton's method overshoots.  The step is at most
+        `_MAX_STEP`.
         """
 
         def solved(hessian: Array) -> Array:
@@ -336,10 +343,12 @@ class LocalModel:
             values = np.maximum(values, 0.0)
             along = vectors.T @ score
             error = noise + self.dispersion * values
-            signal = (along @ along - error.sum()) / max(values.sum(), _TINY)
+            prior = 1 / np.maximum(values / max(values.max(), _TINY), _MIN_EIGENVALUE)
+            signal = (along @ along - error.sum()) / max((prior * values**2).sum(), _TINY)
             if signal <= 0:
                 return np.zeros(len(score))
-            return np.asarray(vectors @ (along / (values + error / signal)))
+            step = vectors @ (prior * values * along / (prior * values**2 + error / signal))
+            return np.asarray(step * min(1.0, _MAX_STEP / max(self.length(hessian, step), _TINY)))
 
         step = solved(hessian)
         for _ in range(_HALVINGS):
