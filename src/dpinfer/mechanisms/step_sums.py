@@ -36,11 +36,12 @@ from dpinfer.mechanisms.sums import (
     weighted_sum,
 )
 from dpinfer.numerics.arrays import Array, svec, unsvec
+from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.links import FARTHEST, Family
 
 _TINY = np.finfo(float).tiny
 # the smallest influence that a clip is divided by: the squares of a shorter row underflow
-_MIN_INFLUENCE = 1e-150
+_MIN_INFLUENCE: Numerical[float] = 1e-150
 
 
 def row_weights(family: Family, rows: Array, predictor: Array, max_influence: float) -> Array:
