@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from dpinfer.numerics.constants import Constant, ShareTable  # noqa: E402  (the source beside this tool)
+from dpinfer.numerics.reasons import Constant, ShareTable  # noqa: E402  (the source beside this tool)
 
 PAGE = ROOT / "docs/constants.md"
 PACKAGES = ("inference", "fit", "mechanisms", "description")

@@ -8,7 +8,7 @@ from typing import Any
 import dpinfer.fit.choose  # noqa: F401  (all modules of fits are imported)
 from dpinfer.fit import step_plan
 from dpinfer.inference import constants
-from dpinfer.numerics.constants import Constant
+from dpinfer.numerics.reasons import Constant
 
 _ELSEWHERE = ("dpinfer.fit.penalised_plan", "dpinfer.fit.bounds", constants.__name__)
 """Modules whose constants no fit of this study needs, and the one that defines them."""

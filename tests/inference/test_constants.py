@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpinfer.inference import constants as of_inference
-from dpinfer.numerics.constants import Constant, ShareTable
+from dpinfer.numerics.reasons import Constant, ShareTable
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))

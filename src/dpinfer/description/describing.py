@@ -40,8 +40,8 @@ from dpinfer.mechanisms.column_sums import (
     moments,
 )
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.noise_laws import Gaussian, Laplace, Law
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import Budget, require_promise
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate

@@ -24,7 +24,7 @@ from scipy.special import ndtr, ndtri
 
 from dpinfer.mechanisms.column_sums import QUARTILES, Cuts, Numbers
 from dpinfer.numerics.arrays import Array, Indices
-from dpinfer.numerics.constants import Constant, Numerical
+from dpinfer.numerics.reasons import Constant, Numerical
 
 REPORTING_MARGIN = Constant(
     2.0,

@@ -20,7 +20,7 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.mechanisms.column_sums import QUARTILES, Grouping, Levels, Numbers
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Constant, Numerical, ShareTable
+from dpinfer.numerics.reasons import Constant, Numerical, ShareTable
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share
 from dpinfer.privacy.release import NoisyCounts, NoisySum, has_room
@@ -36,32 +36,31 @@ MOMENT_SQUARES = "moment squares"
 BINS = "bins"
 DISTANCE_SQUARES = "distance squares"
 
-# Shares of the cost of a column of numbers, for each query of each release: where every record has weight 1,
-# and where weights differ, as with several rows per unit.
-_ONE_COST = (
-    "half or more for the first and the last release, which moments and quartiles are read from; the bins of the first "
+_WHY_SHARES = (
+    "most for the first and the last release, which moments and quartiles are read from; the bins of the first "
     "two only say where to look"
 )
+# Weights are equal where every record has weight 1; they differ as with several rows per unit.
 EQUAL_WEIGHT_SHARES = (
     ShareTable(
         {MOMENTS: 0.42, BINS: 0.07},
         name="EQUAL_WEIGHT_SHARES",
         decides="the shares of a column of numbers in release 1 of 3, where all records count alike",
-        reason=_ONE_COST,
+        reason=_WHY_SHARES,
         source="convention",
     ),
     ShareTable(
         {BINS: 0.13},
         name="EQUAL_WEIGHT_SHARES",
         decides="the shares of a column of numbers in release 2 of 3, where all records count alike",
-        reason=_ONE_COST,
+        reason=_WHY_SHARES,
         source="convention",
     ),
     ShareTable(
         {BINS: 0.34, DISTANCE_SQUARES: 0.04},
         name="EQUAL_WEIGHT_SHARES",
         decides="the shares of a column of numbers in release 3 of 3, where all records count alike",
-        reason=_ONE_COST,
+        reason=_WHY_SHARES,
         source="convention",
     ),
 )
@@ -70,21 +69,21 @@ UNEQUAL_WEIGHT_SHARES = (
         {MOMENTS: 0.36, MOMENT_SQUARES: 0.08, BINS: 0.07},
         name="UNEQUAL_WEIGHT_SHARES",
         decides="the shares of a column of numbers in release 1 of 3, where weights differ: squares cost more",
-        reason=_ONE_COST,
+        reason=_WHY_SHARES,
         source="convention",
     ),
     ShareTable(
         {BINS: 0.13},
         name="UNEQUAL_WEIGHT_SHARES",
         decides="the shares of a column of numbers in release 2 of 3, where weights differ: squares cost more",
-        reason=_ONE_COST,
+        reason=_WHY_SHARES,
         source="convention",
     ),
     ShareTable(
         {BINS: 0.28, DISTANCE_SQUARES: 0.08},
         name="UNEQUAL_WEIGHT_SHARES",
         decides="the shares of a column of numbers in release 3 of 3, where weights differ: squares cost more",
-        reason=_ONE_COST,
+        reason=_WHY_SHARES,
         source="convention",
     ),
 )

@@ -33,7 +33,7 @@ from dpinfer.description.plan import (
 )
 from dpinfer.mechanisms.column_sums import QUARTILES, Cuts, MomentWeights
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Constant
+from dpinfer.numerics.reasons import Constant
 from dpinfer.result import description
 from dpinfer.result.description import Figure
 from dpinfer.result.statements import REPORTED

@@ -22,7 +22,7 @@ from dpinfer.inference.ranges import Range, clear_of, friendly, magnitude, zoome
 from dpinfer.mechanisms.histograms import histogram, histogram_bound, histogram_l1_bound
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
 from dpinfer.numerics.bins import COLUMN_ZOOMS, MAGNITUDES
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, require_promise
 from dpinfer.privacy.entries import Book, Entry

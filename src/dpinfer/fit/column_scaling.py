@@ -22,7 +22,7 @@ from dpinfer.mechanisms.histograms import counts_of
 from dpinfer.mechanisms.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.numerics.bins import BINS, inner_edges
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.encoded import Changed

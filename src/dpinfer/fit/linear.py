@@ -72,8 +72,8 @@ from dpinfer.mechanisms.step_sums import Linearization, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.numerics.arrays import Array, solved
 from dpinfer.numerics.bins import inner_edges
-from dpinfer.numerics.constants import Numerical, ShareTable
 from dpinfer.numerics.links import IDENTITY
+from dpinfer.numerics.reasons import Numerical, ShareTable
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult

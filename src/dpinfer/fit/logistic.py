@@ -68,8 +68,8 @@ from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import ShareTable
 from dpinfer.numerics.links import LOGIT
+from dpinfer.numerics.reasons import ShareTable
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Words

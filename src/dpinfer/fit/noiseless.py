@@ -8,8 +8,8 @@ from dpinfer.mechanisms.losses import Logistic, slope_and_curvature
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square
 from dpinfer.numerics.arrays import Array, Indices
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 

@@ -20,9 +20,9 @@ from dpinfer.inference.error_laws import ErrorLaw, sandwich
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square, weighted_sum
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.links import FARTHEST
 from dpinfer.numerics.noise_laws import NO_NOISE
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum, Release

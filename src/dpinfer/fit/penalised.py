@@ -49,8 +49,8 @@ from dpinfer.mechanisms.losses import (
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.noise_laws import NO_NOISE, Gaussian, Law
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release, ScaledSum

@@ -18,7 +18,7 @@ from dpinfer.mechanisms.losses import Loss
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS
 from dpinfer.numerics.arrays import boundary
-from dpinfer.numerics.constants import Numerical, ShareTable
+from dpinfer.numerics.reasons import Numerical, ShareTable
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
 from dpinfer.privacy.release import (

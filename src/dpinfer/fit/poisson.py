@@ -59,8 +59,8 @@ from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import count_edges
-from dpinfer.numerics.constants import Numerical, ShareTable
 from dpinfer.numerics.links import LOG
+from dpinfer.numerics.reasons import Numerical, ShareTable
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.result.result import FitResult

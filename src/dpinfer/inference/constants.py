@@ -6,7 +6,7 @@ budgets stand beside their plans, and constants of descriptions beside their que
 distribution function, κ the squared radius of u-space per column (`dpinfer.inference.moments`).
 """
 
-from dpinfer.numerics.constants import Constant
+from dpinfer.numerics.reasons import Constant
 
 _STUDY = "simulation: python -m studies.constants"
 _DRAWN = "simulation over 32 drawn populations (python -m studies.constants repeats it on fewer): "

@@ -22,8 +22,8 @@ from scipy.special import chdtrc, gammaincinv, ndtr, ndtri, roots_genlaguerre, r
 
 from dpinfer.inference.constants import NEGLIGIBLE_BIAS
 from dpinfer.numerics.arrays import Array, boundary
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.noise_laws import Gaussian, Law
+from dpinfer.numerics.reasons import Numerical
 
 
 def sandwich(hessian: Array, score_cov: Array, n: float) -> Array:

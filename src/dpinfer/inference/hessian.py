@@ -30,10 +30,11 @@ from dpinfer.inference.constants import (
 from dpinfer.inference.joint import doubled
 from dpinfer.inference.moments import Columns, Moments, within_factors
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.links import FARTHEST, Family
+from dpinfer.numerics.reasons import Numerical
 
 _SMALLEST: Numerical[float] = 1e-4  # lower bound of an eigenvalue of a correlation matrix
+_RAREST: Numerical[float] = 1e-6  # smallest share of a level, or of its reference
 _PARTS: Numerical[Array] = np.geomspace(
     0.02, 0.6, 12
 )  # grid of α, the relative deviation of H from S
@@ -125,13 +126,13 @@ def hessian_prior(
     variance0 = np.maximum(np.diag(plain), 1e-9)
     correlation = plain / np.sqrt(np.outer(variance0, variance0))
 
-    frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, MAX_LEVEL_SHARE), mean0)
+    frequency = np.where(columns.dummy, np.clip(M.mean, _RAREST, MAX_LEVEL_SHARE), mean0)
     if family.counts:
         frequency = _tilted(frequency, plain, coef, columns)
     off = HESSIAN_PRIOR_SD * np.where(columns.dummy, frequency, np.sqrt(variance0))
     mean, _ = _averaged(H.mean, H.sum_sd / H.first, frequency, np.hypot(off, M.sum_sd / M.first))
     mean = np.clip(
-        mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, MAX_LEVEL_SHARE, 1.0)
+        mean, np.where(columns.dummy, _RAREST, -1.0), np.where(columns.dummy, MAX_LEVEL_SHARE, 1.0)
     )
     mean = within_factors(mean, columns)
     other_sd = np.hypot(HESSIAN_PRIOR_SD * variance0, np.diag(M.entry_sd) / M.first)
@@ -167,8 +168,8 @@ def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Ar
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
         rates = mean[levels] * np.exp(np.clip(coef[levels], -FARTHEST, FARTHEST))
-        found[levels] = rates / (max(1 - float(mean[levels].sum()), 1e-6) + rates.sum())
-    return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, MAX_LEVEL_SHARE), found))
+        found[levels] = rates / (max(1 - float(mean[levels].sum()), _RAREST) + rates.sum())
+    return np.asarray(np.where(columns.dummy, np.clip(found, _RAREST, MAX_LEVEL_SHARE), found))
 
 
 def _averaged(value: Array, noise: Array, other: Array, other_sd: Array) -> tuple[Array, Array]:

@@ -28,7 +28,7 @@ from dpinfer.inference.constants import (
 )
 from dpinfer.inference.error_laws import BiasedNormal
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 NO_EVENTS: Numerical[float] = 1e9
 """Relative noise of a number of events that may be 0.  It is finite, as JSON has no infinity."""

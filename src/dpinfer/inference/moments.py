@@ -41,7 +41,7 @@ from dpinfer.inference.constants import (
     RADIUS_FACTOR,
 )
 from dpinfer.numerics.arrays import Array, Indices
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 SMALLEST: Numerical[float] = 1e-7
 """The smallest eigenvalue of a mean second moment: below, rounding errors matter."""

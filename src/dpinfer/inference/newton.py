@@ -32,13 +32,13 @@ from dpinfer.inference.constants import (
 from dpinfer.inference.moments import Columns, preconditioner, raised
 from dpinfer.inference.tails import CountSizes
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.links import FARTHEST, LOGIT, Family
+from dpinfer.numerics.reasons import Numerical
 
 _HALVINGS: Numerical[int] = 6  # iterations of a step whose Hessian is that half way along it
 # largest change of a predictor, which no record exceeds (`dpinfer.mechanisms.step_sums.remainder_sum`)
 _WIDEST: Numerical[float] = 60.0
-_MAX_SECOND_DERIVATIVE: Numerical[Array] = 1 / (
+_MAX_SECOND_DERIVATIVE: Numerical[float] = 1 / (
     6 * np.sqrt(3)
 )  # of the logistic function, at p = (3 ± √3)/6
 _TINY: Numerical[float] = 1e-12

@@ -46,8 +46,8 @@ from dpinfer.inference.joint import NO_EVENTS, REFERENCE, Answers, Joint
 from dpinfer.inference.moments import Columns, Moments, Scales, column_sds, raised, shrink
 from dpinfer.inference.newton import LocalModel
 from dpinfer.numerics.arrays import Array, Indices, solved
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.links import Family
+from dpinfer.numerics.reasons import Numerical
 
 # fixed-point iterations for the second moment of δ, which the noise of H multiplies
 _ROUNDS: Numerical[int] = 8

@@ -22,8 +22,8 @@ from dpinfer.inference.constants import (
 )
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import BINS, MAGNITUDES, ZERO_BIN
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.noise_laws import Gaussian, Law
+from dpinfer.numerics.reasons import Numerical
 
 _STEPS: Numerical[int] = 40  # rounding moves an end by at most this part of the range
 

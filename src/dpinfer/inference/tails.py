@@ -29,7 +29,7 @@ from dpinfer.inference.constants import (
     TAIL_START_OCTAVES,
 )
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
 # regression has no standard errors either

@@ -65,8 +65,8 @@ from dpinfer.inference.moments import SMALLEST, raised
 from dpinfer.inference.newton import normal_nodes
 from dpinfer.inference.tails import GROUPS, Tail, TailLaw
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
 from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.reasons import Numerical
 
 _CANDIDATES: Numerical[int] = 60
 _FRACTIONS: Numerical[Array] = np.linspace(

@@ -29,7 +29,7 @@ from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms.histograms import BoundedCounts, counts_of
 from dpinfer.mechanisms.sums import Block, OfBlock, weighted_sum
 from dpinfer.numerics.arrays import Array, Indices
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 Cells = npt.NDArray[np.int32]
 CountArray = npt.NDArray[np.int64]

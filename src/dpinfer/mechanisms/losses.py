@@ -20,7 +20,7 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 ROUNDING: Numerical[float] = 1e-9
 """By how much a promise may be missed, relative to it."""

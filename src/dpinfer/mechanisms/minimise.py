@@ -15,7 +15,7 @@ from dpinfer.errors import InputError
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import OfBlock
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 Totals = Callable[[Array], tuple[float | Callable[[], float], Array, Array]]
 """From coefficients to value, gradient and Hessian of the objective; the value may be a function,

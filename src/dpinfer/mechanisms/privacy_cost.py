@@ -26,7 +26,7 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from dpinfer.errors import InputError
 from dpinfer.numerics.arrays import Array, boundary
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 ORDERS: Numerical[Array] = np.geomspace(1e-2, 1e5, 301)
 """α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid

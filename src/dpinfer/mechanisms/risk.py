@@ -48,7 +48,7 @@ from dpinfer.mechanisms.sums import (
     weighted_sum,
 )
 from dpinfer.numerics.arrays import Array, svec, unsvec
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 _STACKS: Numerical[dict[type, float]] = {Logistic: 1.0356, SmoothedQuantile: 1.0356}
 """Losses whose slope and curvature peak apart: a bound of sqrt(v² f''² + f'⁴)/L² with v = L²/t."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 UNIT: Numerical[float] = 2.0**-53
 DEFAULT_MAX_RECORDS: Numerical[int] = 2**28

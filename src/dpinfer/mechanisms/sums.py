@@ -34,7 +34,7 @@ from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms import summation_error
 from dpinfer.mechanisms.summation_error import carried
 from dpinfer.numerics.arrays import Array, Indices, svec
-from dpinfer.numerics.constants import Numerical
+from dpinfer.numerics.reasons import Numerical
 
 UNIT = summation_error.UNIT
 BLOCK: Numerical[int] = 2048
