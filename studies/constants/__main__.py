@@ -88,27 +88,27 @@ def one_task(names: Sequence[str], task: tuple[Cell, int]) -> dict[str, dict[str
     with threadpool_limits(1, "blas"):
         at = setting(cell)
         base = _fit(at, index)
-        found = {"as it is": compared(base, base)}
+        counts = {"as it is": compared(base, base)}
         for name in names:
             for word, factor in FACTORS.items():
                 with patched(constants[name], times(constants[name], factor)):
                     try:
                         other = compared(base, _fit(at, index))
                     except Exception:
-                        other = dict.fromkeys(found["as it is"], 0.0) | {
+                        other = dict.fromkeys(counts["as it is"], 0.0) | {
                             "failed": 1.0,
                             "changed": 1.0,
                         }
-                found[f"{name} {word}"] = other
-        return found
+                counts[f"{name} {word}"] = other
+        return counts
 
 
-def summary(found: Sequence[dict[str, float]]) -> dict[str, Any]:
+def summary(fits: Sequence[dict[str, float]]) -> dict[str, Any]:
     """Return the means over all fits with one value of one constant."""
-    total = {key: sum(one[key] for one in found) for key in found[0]}
+    total = {key: sum(one[key] for one in fits) for key in fits[0]}
     many = max(total["reported"], 1.0)
     return {
-        "changed": plain(total["changed"] / len(found)),
+        "changed": plain(total["changed"] / len(fits)),
         "length": plain(np.exp(total["log_ratio"] / max(total["both"], 1.0))),
         "reported": plain(total["reported"] / max(total["columns"], 1.0)),
         "coverage": plain(total["covered"] / many),
@@ -135,12 +135,12 @@ def main() -> None:
     chosen = options()
     cells = CELLS[: chosen.cells]
     tasks = [(cell, index) for cell in cells for index in range(chosen.replicates)]
-    found = []
+    replicates = []
     with ProcessPoolExecutor(chosen.workers) as pool:
         for done in pool.map(partial(one_task, chosen.constants), tasks):
-            found.append(done)
-            print(f"{len(found)} of {len(tasks)}", flush=True)
-    by_value = {key: summary([one[key] for one in found]) for key in found[0]}
+            replicates.append(done)
+            print(f"{len(replicates)} of {len(tasks)}", flush=True)
+    by_value = {key: summary([one[key] for one in replicates]) for key in replicates[0]}
     results = {
         "cells": [cell.name for cell in cells],
         "replicates": chosen.replicates,

@@ -10,7 +10,7 @@ from dpinfer.fit import step_plan
 from dpinfer.inference import constants
 from dpinfer.numerics.reasons import Constant
 
-_ELSEWHERE = ("dpinfer.fit.penalised_plan", "dpinfer.fit.bounds", constants.__name__)
+_OTHER_MODULES = ("dpinfer.fit.penalised_plan", "dpinfer.fit.bounds", constants.__name__)
 """Modules whose constants no fit of this study needs, and the one that defines them."""
 _ENDS = {
     "MAX_LEVEL_SHARE": 1.0,
@@ -24,7 +24,7 @@ _ENDS = {
 def registry() -> dict[str, Constant]:
     """Return the constants of inference and of stepped fits by their names."""
     every = {name: one for name, one in vars(constants).items() if isinstance(one, Constant)}
-    users = [module for name, module in _modules() if name not in _ELSEWHERE]
+    users = [module for name, module in _modules() if name not in _OTHER_MODULES]
     return {name: one for name, one in every.items() if any(name in vars(m) for m in users)}
 
 
