@@ -17,8 +17,8 @@ MAX_ERROR_SHARE = Constant(
     0.4,
     name="MAX_ERROR_SHARE",
     decides="the largest standard error of a reported contrast, over its prior sd",
-    reason="with a prior that is this wide the posterior mean is shrunk by at most 1/(1 + 1/.16) = 14 %, so that the "
-    "data and not the prior decide the estimate",
+    reason="the prior of a contrast, which is divided out, would shrink an estimate at the threshold by .16/1.16 = "
+    "14 %: the data say much more of it than the prior",
     source=_DRAWN + "coverage .955 to .957 at half and double",
 )
 MIN_SIGNAL = Constant(
@@ -105,7 +105,8 @@ HESSIAN_PRIOR_SD = Constant(
     0.5,
     name="HESSIAN_PRIOR_SD",
     decides="the prior relative sd of the variance of a column in the Hessian, given that in the moments",
-    reason="weights h' that differ by a factor of two between records far out and near the mean move it so far",
+    reason="an order of magnitude: where h' is up to twice as large for some records as for others, a variance "
+    "weighted by it is at most doubled or halved",
     source=_DRAWN + "lengths change by less than .3 % at half and double",
 )
 PILOT_LOG_ODDS_SD = Constant(
@@ -126,7 +127,7 @@ PILOT_EXPLAINED_SHARE = Constant(
     0.1,
     name="PILOT_EXPLAINED_SHARE",
     decides="the prior share of the variance of an outcome that columns explain, in the least squares pilot",
-    reason="an R² of .1 is usual in surveys; a pilot only has to be near, as the estimate is an exact step from it",
+    reason="a modest R²; a pilot only has to be near, as the estimate is an exact step from it",
     source="convention; " + _STUDY,
 )
 
@@ -143,7 +144,7 @@ MIN_HESSIAN_VARIANCE = Constant(
     0.1,
     name="MIN_HESSIAN_VARIANCE",
     decides="the lower bound of the variance of a number in the prior of the Hessian, over that in the moments",
-    reason="five prior sds are more than the whole, so that a bound is needed; weights h' rarely take nine tenths away",
+    reason="an average with a noisy release may be 0 or less; weights h' rarely take nine tenths of a variance away",
     source="convention; " + _STUDY,
 )
 MIN_CORRELATION_EIGENVALUE = Constant(
@@ -183,7 +184,8 @@ MIN_NUMBER = Constant(
     50.0,
     name="MIN_NUMBER",
     decides="the lower bound of a private number of records",
-    reason="all means divide by it, and noise may take it to 0; tables that are smaller give no coefficient anyway",
+    reason="all means divide by it, and noise may take it to 0; with fewer records no coefficient is reported at "
+    "usual budgets",
     source="convention",
 )
 
@@ -449,15 +451,14 @@ TYPICAL_RESIDUAL = Constant(
     1.1,
     name="TYPICAL_RESIDUAL",
     decides="the largest influence of an outcome over a typical one, in a forecast of what a logistic fit can report",
-    reason="the bound of influences is at least `MIN_INFLUENCE_RATIO` = 1.2 times a typical one; an outcome that is "
-    "near its mean has less",
+    reason="a guess a little below `MIN_INFLUENCE_RATIO` = 1.2, the smallest bound of influences",
     source="convention",
 )
 AMPLE_STRENGTH = Constant(
     2.0,
     name="AMPLE_STRENGTH",
     decides="the forecast signal over the reporting threshold below which a warning is given",
-    reason="columns compete for information: with correlated ones a typical column has about half of its own",
+    reason="columns compete for information: twice the threshold leaves room for that",
     source="convention",
 )
 FUTILITY_SDS = Constant(
@@ -502,7 +503,7 @@ LEVELS_DELTA_SHARE = Constant(
     0.5,
     name="LEVELS_DELTA_SHARE",
     decides="the share of δ for learned levels; the rest makes Gaussian noise (ε, δ)",
-    reason="equal parts: the noise of either grows with the square root of the logarithm of its δ alone",
+    reason="equal parts: what either part needs grows no faster than the logarithm of its 1/δ",
     source="convention",
 )
 MAGNITUDES_SHARE = Constant(
