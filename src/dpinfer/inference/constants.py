@@ -9,6 +9,7 @@ distribution function, κ the squared radius of u-space per column (`dpinfer.inf
 from dpinfer.numerics.reasons import Constant
 
 _STUDY = "simulation: python -m studies.constants"
+# 416 fits of an earlier version, which had a radius per link; for today's see docs/constants-study.md
 _DRAWN = "simulation over 32 drawn populations (python -m studies.constants repeats it on fewer): "
 
 # What is reported
@@ -19,7 +20,7 @@ MAX_ERROR_SHARE = Constant(
     decides="the largest standard error of a reported contrast, over its prior sd",
     reason="the prior of a contrast, which is divided out, would shrink an estimate at the threshold by .16/1.16 = "
     "14 %: the data say much more of it than the prior",
-    source=_DRAWN + "coverage .955 to .957 at half and double",
+    source=_DRAWN + "1.2 % fewer reported at half, .4 % more at double; coverage .955 and .956",
 )
 MIN_SIGNAL = Constant(
     2.5,
@@ -28,21 +29,25 @@ MIN_SIGNAL = Constant(
     reason="the Hessian is divided by: noise alone exceeds 2.5 sds in 1 - Φ(2.5) = .6 % of contrasts",
     source="error rate; "
     + _DRAWN
-    + "coverage .955 to .957 at half and double, 3.5 % fewer reported at double",
+    + "2.1 % more reported at half, 3.5 % fewer at double; coverage .957 and .955",
 )
 CLEAR_SDS = Constant(
     4.0,
     name="CLEAR_SDS",
     decides="the noise sds by which a count is clear of 0",
     reason="noise alone passes in 1 - Φ(4), one of 30,000 counts, and a fit looks at dozens of them",
-    source="error rate; " + _DRAWN + "intervals are 2.5 % longer at half",
+    source="error rate; "
+    + _DRAWN
+    + "where tails begin, lengths +2.5 % at half and +.4 % at double",
 )
 SURE_SDS = Constant(
     3.0,
     name="SURE_SDS",
     decides="the noise sds for decisions about the whole fit, such as whether there are events at all",
     reason="noise alone makes 1 - Φ(3), one of 700, of such decisions wrong, and a fit takes only a few",
-    source="error rate; " + _DRAWN + "coverage .955 to .957 at half and double",
+    source="error rate; "
+    + _DRAWN
+    + ".5 % more reported at half, 2 % fewer at double; coverage .956 and .955",
 )
 MIN_EVENTS = Constant(
     8.0,
@@ -50,7 +55,9 @@ MIN_EVENTS = Constant(
     decides="the fewest events, or records of a kind, that a reported coefficient rests on",
     reason="the skewness of a Poisson number of 8 is 1/sqrt(8) = .35, and so is the standard error of its logarithm; "
     "with fewer the normal law of a coefficient is poor",
-    source="derivation of the skewness; the threshold is a convention",
+    source="derivation of the skewness; the threshold is a convention; "
+    + _DRAWN
+    + ".2 % more reported at half",
 )
 MIN_RECORDS = Constant(
     15.0,
@@ -85,7 +92,9 @@ NEGLIGIBLE_VARIANCE = Constant(
     name="NEGLIGIBLE_VARIANCE",
     decides="the squared bias, or added variance, over a sampling variance, below which nothing is done about it",
     reason="sqrt(1.01) = 1.005: half a percent of the length of an interval",
-    source="derivation of the length; the threshold is a convention",
+    source="derivation of the length; the threshold is a convention; "
+    + _DRAWN
+    + "lengths change by less than .1 %",
 )
 
 # Priors
@@ -107,28 +116,28 @@ HESSIAN_PRIOR_SD = Constant(
     decides="the prior relative sd of the variance of a column in the Hessian, given that in the moments",
     reason="an order of magnitude: where h' is up to twice as large for some records as for others, a variance "
     "weighted by it is at most doubled or halved",
-    source=_DRAWN + "lengths change by less than .3 % at half and double",
+    source=_DRAWN + "lengths change by less than .1 %; .5 % more reported at half",
 )
 PILOT_LOG_ODDS_SD = Constant(
     1.0,
     name="PILOT_LOG_ODDS_SD",
     decides="the prior sd of the log-odds by all columns together, in the ridge of the logistic pilot",
     reason="the sd of most predictors is about 1; a pilot only has to be near, as its remainder is released",
-    source=_DRAWN + "lengths change by less than .3 % at half and double",
+    source=_DRAWN + "lengths change by less than .1 %",
 )
 PILOT_LOG_MEAN_SD = Constant(
     0.5,
     name="PILOT_LOG_MEAN_SD",
     decides="the prior sd of the logarithm of a mean count, in the ridge of the Poisson pilot",
     reason="means that differ by a factor of e between records one sd above and below; a pilot only has to be near",
-    source=_STUDY,
+    source=_DRAWN + "lengths change by less than .3 %",
 )
 PILOT_EXPLAINED_SHARE = Constant(
     0.1,
     name="PILOT_EXPLAINED_SHARE",
     decides="the prior share of the variance of an outcome that columns explain, in the least squares pilot",
     reason="a modest R²; a pilot only has to be near, as the estimate is an exact step from it",
-    source="convention; " + _STUDY,
+    source="convention; " + _DRAWN + "lengths change by less than .1 %",
 )
 
 # Matrices that noise must not turn indefinite
@@ -138,7 +147,7 @@ MIN_NOISE_SDS = Constant(
     name="MIN_NOISE_SDS",
     decides="the lower bound of a variance, of the share of a level or of an eigenvalue, in sds of its noise",
     reason="they are positive, and noise may take a release below 0: half an sd is its own order of magnitude",
-    source="convention; " + _STUDY,
+    source="convention; " + _DRAWN + "lengths change by at most .1 %",
 )
 MIN_HESSIAN_VARIANCE = Constant(
     0.1,
@@ -154,7 +163,7 @@ MIN_CORRELATION_EIGENVALUE = Constant(
     reason="they only precondition the second release: no direction is stretched by more than sqrt(10) = 3.2 on "
     "account "
     "of a correlation that may be noise",
-    source="derivation of the stretch; " + _STUDY,
+    source="derivation of the stretch; " + _DRAWN + "lengths change by less than .1 %",
 )
 MIN_MOMENT_EIGENVALUE = Constant(
     0.15,
@@ -164,7 +173,7 @@ MIN_MOMENT_EIGENVALUE = Constant(
     reason="the operator norm of the noise is about s sqrt(2d), the edge of the semicircle law; eigenvalues far "
     "below it "
     "are not known, and must not become large in the preconditioner",
-    source="derivation of the norm; the factor: " + _STUDY,
+    source="derivation of the norm; the factor: " + _DRAWN + "lengths change by less than .1 %",
 )
 MAX_LEVEL_SHARE = Constant(
     0.99,
@@ -198,14 +207,16 @@ FARTHEST_SDS = Constant(
     reason="beyond, limits of single numbers decide, and a larger radius would only make the released matrices "
     "noisier; "
     "by Chebyshev at most 1/64 of the records is farther",
-    source="Chebyshev's inequality; the threshold is a convention",
+    source="Chebyshev's inequality; the threshold is a convention; "
+    + _DRAWN
+    + "lengths -.2 % at half",
 )
 RADIUS_FACTOR = Constant(
     0.5,
     name="RADIUS_FACTOR",
     decides="κ over n/(4 d) times the operator norm of the noise of the Hessian",
     reason="a larger radius makes the Hessian noisier, a smaller one down-weights more rows, which costs bias",
-    source=_DRAWN + "lengths 1 to 3 % more at double",
+    source=_DRAWN + "by link, lengths -1 to +.7 % at half, +1.5 to +3.4 % at double",
 )
 MIN_RADIUS = Constant(
     2.0,
@@ -214,35 +225,37 @@ MIN_RADIUS = Constant(
     reason="for normal rows the squared radius per column has mean 1 and sd sqrt(2/d): at 2 nearly all of many "
     "columns' "
     "rows have full weight",
-    source="derivation; " + _STUDY,
+    source="derivation; " + _DRAWN + "by link, lengths the same at half, up to .8 % more at double",
 )
 MAX_LINEAR_RADIUS = Constant(
     10.0,
     name="MAX_LINEAR_RADIUS",
     decides="κ above which it grows as the square root of n over the noise, not in proportion to it",
     reason="rows with ten times the typical squared radius are rare: beyond, noise and weights should both vanish",
-    source=_STUDY,
+    source=_DRAWN + "by link, lengths -.5 to +.1 % at half, +.1 to +.4 % at double",
 )
 MIN_TOTAL_RADIUS = Constant(
     25.0,
     name="MIN_TOTAL_RADIUS",
     decides="the smallest κ times the number of columns",
     reason="a squared radius of 25 is five sds of one number, which few records exceed where columns are few",
-    source="derivation; " + _STUDY,
+    source="derivation; "
+    + _DRAWN
+    + "by link, lengths up to .4 % less at half, .5 to 2 % more at double",
 )
 MAX_COLUMN_RADIUS = Constant(
     3.0,
     name="MAX_COLUMN_RADIUS",
     decides="the largest squared radius that one column may give a row, over a typical one",
     reason="a far value costs information on its own column, and on no other",
-    source=_STUDY,
+    source=_DRAWN + "with `MAX_TOTAL_COLUMN_RADIUS`, lengths +1.9 % at half, -.7 % at double",
 )
 MAX_TOTAL_COLUMN_RADIUS = Constant(
     12.0,
     name="MAX_TOTAL_COLUMN_RADIUS",
     decides="the same times the number of columns, where these are few",
     reason="with fewer than four columns a single one is a larger part of a typical radius: 12 is 3.5 sds of it",
-    source="derivation; " + _STUDY,
+    source="derivation; the simulation is that of `MAX_COLUMN_RADIUS`",
 )
 SCORE_NOISE_SHARE = Constant(
     0.75,
@@ -258,35 +271,38 @@ MIN_INFLUENCE_RATIO = Constant(
     name="MIN_INFLUENCE_RATIO",
     decides="the smallest bound of logistic influences, over a typical one",
     reason="below a typical influence most rows would be down-weighted",
-    source=_STUDY,
+    source=_DRAWN
+    + "with `MAX_INFLUENCE_RATIO`, lengths -.4 % at half, +3.6 % at double, and 1.8 % fewer reported",
 )
 MAX_INFLUENCE_RATIO = Constant(
     3.0,
     name="MAX_INFLUENCE_RATIO",
     decides="the bound of logistic influences above which it grows as the square root, over a typical one",
     reason="above it noise still vanishes with n, and so do the weights: no record is down-weighted in the limit",
-    source=_STUDY,
+    source="the simulation is that of `MIN_INFLUENCE_RATIO`",
 )
 LINEAR_INFLUENCE_REACH = Constant(
     4.0,
     name="LINEAR_INFLUENCE_REACH",
     decides="the upper edge of the histogram of influences in least squares, over half the range of outcomes",
     reason="half the range is about `CLIP_SDS` = 2.5 sds, so that it is 10 sds of a residual at typical leverage",
-    source="derivation; the factor is a convention",
+    source="derivation; the factor is a convention; "
+    + _DRAWN
+    + "lengths -1 % at half, +.1 % at double; coverage .953",
 )
 COUNT_INFLUENCE_REACH = Constant(
     4.0,
     name="COUNT_INFLUENCE_REACH",
     decides="the upper edge of the histogram of influences of counts, over the largest counts that were released",
     reason="the leverage of a row may be that much larger than a typical one's where a count is largest",
-    source="convention; " + _STUDY,
+    source="convention; " + _DRAWN + "lengths -.1 % at half, +.4 % at double",
 )
 MISFIT_SDS = Constant(
     2.0,
     name="MISFIT_SDS",
     decides="the sds of a number at which its effect may end, where a clip's bias by a wrong model is bounded",
     reason="95 % of a normal number's records are nearer, and decide its slope",
-    source="derivation: 2 Φ(-2) = 4.6 %",
+    source="derivation: 2 Φ(-2) = 4.6 %; " + _DRAWN + "lengths +.5 % at half, -.7 % at double",
 )
 
 # Pilot estimates and steps
@@ -296,7 +312,7 @@ MAX_PREDICTOR_SD = Constant(
     name="MAX_PREDICTOR_SD",
     decides="the largest sd of the linear predictor in a logistic pilot",
     reason="two sds are then 8 log-odds, one in 3,000: steeper predictors cannot be told from separation",
-    source="derivation: e⁻⁸ = 1/2981; the threshold is a convention",
+    source="derivation: e⁻⁸ = 1/2981; the threshold is a convention; " + _DRAWN + "no fit changes",
 )
 MAX_OUTCOME_IMBALANCE = Constant(
     0.4995,
@@ -310,14 +326,14 @@ MIN_RATE_RATIO = Constant(
     name="MIN_RATE_RATIO",
     decides="the smallest fitted mean of a level over the mean of the capped count, in a pilot",
     reason="least squares may make it 0 or less, which has no logarithm; log .2 = -1.6 is a large effect",
-    source="convention; " + _STUDY,
+    source="convention; " + _DRAWN + "no fit changes",
 )
 REMAINDER_SDS = Constant(
     3.0,
     name="REMAINDER_SDS",
     decides="the root mean squares of a step up to which a remainder is not clipped",
     reason="of normal changes of the predictor 2 Φ(-3) = .3 % are larger",
-    source="derivation",
+    source="derivation; " + _DRAWN + "lengths -.5 % at half, +1.7 % at double",
 )
 MIN_PILOT_EIGENVALUE = Constant(
     0.3,
@@ -343,7 +359,7 @@ MAX_OUTSIDE = Constant(
     decides="the share of records, or units, that may lie beyond either end of a released range",
     reason="a range that must hold every record is as long as the farthest one; winsorising .4 % moves a mean by "
     "little",
-    source="convention; " + _STUDY,
+    source="convention; " + _DRAWN + "lengths change by less than .1 %",
 )
 RANGE_SDS = Constant(
     2.0,
@@ -385,7 +401,7 @@ TAIL_SDS = Constant(
     name="TAIL_SDS",
     decides="the noise sds that are added to the limit of a mean excess, and to the share beyond a size",
     reason="noise exceeds them in 1 - Φ(2) = 2.3 % of fits",
-    source="error rate",
+    source="error rate; " + _DRAWN + "lengths change by .2 %",
 )
 FAILURE_RATE_SLACK = Constant(
     0.9,
@@ -400,7 +416,7 @@ TAIL_END_RECORDS = Constant(
     name="TAIL_END_RECORDS",
     decides="the number of records that a tail law expects beyond its end",
     reason="squares beyond a clip have no mean by a law without a variance: those that one table in three has count",
-    source="convention",
+    source="convention; " + _DRAWN + "lengths change by .2 %",
 )
 TAIL_START_OCTAVES = Constant(
     1.0,
@@ -414,7 +430,7 @@ MIN_TAIL_RECORDS = Constant(
     name="MIN_TAIL_RECORDS",
     decides="the records that exceed the largest size of a column or count that a bias bound counts with",
     reason="the mean of 10 records is known to 1/sqrt(10), a third of itself or so",
-    source="derivation",
+    source="derivation; " + _DRAWN + "lengths change by at most .1 %",
 )
 CAUTIOUS_SDS = Constant(
     1.0,
