@@ -69,7 +69,7 @@ from dpinfer.mechanisms.step_sums import Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import LOGIT
-from dpinfer.numerics.reasons import ShareTable
+from dpinfer.numerics.reasons import Numerical, ShareTable
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import Words
@@ -77,6 +77,8 @@ from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design
 
 LOGISTIC_TARGETS = (ORDINARY,)
+PILOT_STEPS: Numerical[int] = 3
+"""Pilot Newton steps, which share one part of the budget."""
 LOGISTIC_SHARES = ShareTable(
     {SCALES: 0.03, CRUDE: 0.05, MOMENTS: 0.09, FIRST: 0.12, ESTIMATE: 0.68, REMAINDER: 0.03},
     name="LOGISTIC_SHARES",
@@ -129,7 +131,7 @@ class GeometryPlan(StepPlan):
     @property
     def parts(self) -> Mapping[str, int]:
         """Return the number of releases of a stage: there are three pilot steps."""
-        return {**super().parts, FIRST: 3}
+        return {**super().parts, FIRST: PILOT_STEPS}
 
     @property
     def stack(self) -> Stack:

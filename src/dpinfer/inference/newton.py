@@ -42,6 +42,8 @@ _MAX_SECOND_DERIVATIVE: Numerical[float] = 1 / (
     6 * np.sqrt(3)
 )  # of the logistic function, at p = (3 ± √3)/6
 _TINY: Numerical[float] = 1e-12
+# one outcome in 2,000, the rarest by `MAX_OUTCOME_IMBALANCE`, has log-odds of -7.6
+_MAX_INTERCEPT: Numerical[float] = 8.0
 _RAREST: Numerical[float] = 1e-6  # smallest share of a level
 
 
@@ -187,7 +189,7 @@ def _length(spread: float, share: float) -> tuple[float, float]:
         for _ in range(8):
             p = expit(a + k * spread * nodes)
             down = float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01)
-            next_a = min(max(a - down, -8.0), 8.0)
+            next_a = min(max(a - down, -_MAX_INTERCEPT), _MAX_INTERCEPT)
             if next_a == a:  # and so for ever
                 break
             a = next_a
