@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Python keeps what it has compiled, whatever the environment says: the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo map test search test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe ordinary lock clean
+.PHONY: demo map constants test search test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe ordinary lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -46,6 +46,9 @@ test-r: $(READY)
 # The map in CONTRIBUTING.md, from the modules' docstrings.
 map: $(READY)
 	$(BIN)/python tests/map_of_rooms.py
+
+constants: $(READY)
+	$(BIN)/python tools/constants.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -10,14 +10,19 @@ MODULE = '''"""A module.
 
 With three lines of docstring."""
 
-from registry import Constant
+from registry import Constant, Numerical, ShareTable
 
 SHARE = 0.25  # why a quarter
 """What it is for."""
 
 _BARE = (1, 2)
 NAME = "no number"
-CLEAR = Constant("clear", 2.5, "what is reported", reason="one in a hundred", source="a table")
+CLEAR = Constant(
+    2.5, name="CLEAR", decides="what is reported", reason="one in a hundred", source="a table"
+)
+BARE = Constant(2.5, name="BARE", decides="what is reported", reason="", source="")
+TABLE = ShareTable({"a": 1.0}, name="TABLE", decides="a share", reason="one stage", source="none")
+GRID: Numerical[int] = 7
 # TODO: two words more
 OTHER = 3.0
 
@@ -71,12 +76,15 @@ def test_a_made_up_package(tmp_path):
     assert (top["functions_over_60_lines"], top["classes_over_20_members"]) == (1, 1)
     assert counts["total"]["lines"] == lines + top["lines"]
     assert counts["classes_defined_twice"] == {
-        "Twice": ["pack/__init__.py:66", "pack/fit/module.py:17"]
+        "Twice": ["pack/__init__.py:66", "pack/fit/module.py:22"]
     }
     assert [(n["name"], n["account"]) for n in counts["constants"]] == [
         ("SHARE", "described"),
         ("_BARE", "bare"),
         ("CLEAR", "reason"),
+        ("BARE", "bare"),
+        ("TABLE", "reason"),
+        ("GRID", "numerical"),
         ("OTHER", "described"),
     ]
     assert [n["value"] for n in counts["literals_in_functions"]] == ["7.5", "0.1"]
@@ -85,7 +93,7 @@ def test_a_made_up_package(tmp_path):
 def test_the_text_holds_the_same_counts_and_no_path(tmp_path):
     shown = counted(*made_up(tmp_path))
     assert "class names defined twice: 1\n" in shown
-    assert "numeric constants of modules in fit, inference, mechanisms, description: 4;" in shown
+    assert "numeric constants of modules in fit, inference, mechanisms, description: 7;" in shown
     assert str(tmp_path) not in shown
 
 

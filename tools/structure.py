@@ -154,8 +154,8 @@ def classes_defined_twice(files: dict[str, str]) -> dict[str, list[str]]:
 class Number:
     """A number in a file: a constant of the module, or a literal inside a function.
 
-    ``account`` is "reason" if a registry entry gives one, "described" if there is a comment or a
-    string beside it, else "bare".
+    ``account`` is "reason" if it is a constant that gives one, "numerical" if it is annotated so,
+    "described" if there is a comment or a string beside it, else "bare".
     """
 
     where: str
@@ -178,6 +178,8 @@ def module_constants(name: str, text: str) -> Iterator[Number]:
         account = "described" if described else "bare"
         if _has_reason(statement):
             account = "reason"
+        if _is_numerical(statement):
+            account = "numerical"
         value = " ".join(ast.unparse(statement.value).split())
         yield Number(f"{name}:{statement.lineno}", target, value[:80], account)
 
@@ -208,13 +210,27 @@ def _numbers(statement: Any) -> list[float]:
 
 
 def _has_reason(statement: Any) -> bool:
-    """Whether the value is an entry of a registry, ``Constant(..., reason="...")``."""
-    call = statement.value
-    if not (isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Constant"):
+    """Whether the value is a constant with a reason, ``Constant(..., reason="...")``, or a tuple of some."""
+    values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+    return bool(values) and all(map(_is_constant, values))
+
+
+def _is_constant(call: ast.expr) -> bool:
+    if not (
+        isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("Constant", "ShareTable")
+    ):
         return False
     given = {word.arg: word.value for word in call.keywords}
     reason = given.get("reason", call.args[3] if len(call.args) > 3 else None)
     return reason is not None and not (isinstance(reason, ast.Constant) and not reason.value)
+
+
+def _is_numerical(statement: Any) -> bool:
+    """Whether the annotation is ``Numerical[...]``: the value changes nothing that is reported."""
+    annotation = getattr(statement, "annotation", None)
+    return (
+        isinstance(annotation, ast.Subscript) and getattr(annotation.value, "id", "") == "Numerical"
+    )
 
 
 def _is_number(node: ast.AST) -> bool:
@@ -371,7 +387,7 @@ def as_text(counts: dict[str, Any]) -> str:
     rows += [
         "",
         f"numeric constants of modules in {', '.join(STATISTICAL)}: {len(counts['constants'])}; "
-        f"with a reason in a registry {by_account.get('reason', 0)}, described "
+        f"with a reason {by_account.get('reason', 0)}, numerical {by_account.get('numerical', 0)}, described "
         f"{by_account.get('described', 0)}, bare {by_account.get('bare', 0)}",
     ]
     rows += [

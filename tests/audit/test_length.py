@@ -219,7 +219,7 @@ LOSSES = [dp.Logistic(), dp.HuberHinge(), dp.Huber(0.5)]
 def cheapest_penalty(monkeypatch, *asked, **options):
     """The default penalty of a fit whose minimum floats find however small a penalty is."""
     with monkeypatch.context() as patch:
-        patch.setattr("dpinfer.fit.penalised_plan._MASKED", math.inf)
+        patch.setattr("dpinfer.fit.penalised_plan.MASK_SHARE", math.inf)
         return default_penalty(*asked, **options)
 
 

@@ -16,7 +16,7 @@ from studies.asked import budget
 import dpinfer as dp
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
-from dpinfer.inference.joint import SIGNAL
+from dpinfer.inference.constants import MIN_SIGNAL
 from dpinfer.schema.design import Design
 
 APPROX = dp.ApproxDP(1.0, 1e-6)
@@ -61,9 +61,9 @@ def test_strength_is_records_over_what_they_need(n, d):
     assert plan.strength(columns, n) == pytest.approx(n / 20 / 15)
     plan, d = dp.LinearPlan(dp.ZCDP(0.01)), len(columns)
     noise = plan.scales().hessian * max(1.0, plan.scales().kappa(d, n) * d / 20)
-    assert SIGNAL * noise > 15
+    assert MIN_SIGNAL * noise > 15
     assert plan.strength(columns, n) == pytest.approx(
-        n / 20 / (noise * max(SIGNAL, np.sqrt(2 * d)))
+        n / 20 / (noise * max(MIN_SIGNAL, np.sqrt(2 * d)))
     )
 
 

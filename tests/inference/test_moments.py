@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from dpinfer.inference.constants import FARTHEST_SDS
 from dpinfer.inference.moments import (
-    FARTHEST_SDS,
     Columns,
     Scales,
     box_reach,

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import expon, genpareto, lognorm
 
-from dpinfer.inference.tails import _MEAN_EXCESSES, _SHAPES, FEW, Tail, TailLaw
+from dpinfer.inference.constants import MIN_TAIL_RECORDS
+from dpinfer.inference.tails import _MEAN_EXCESSES, _SHAPES, Tail, TailLaw
 
 BINS = 13
 LARGEST = 64.0
@@ -173,7 +174,9 @@ def test_a_generous_end_costs_nothing(times):
     near, far = (TailLaw(counted(sizes, noise=30.0, end=end)) for end in (1e5, 1e9))
     assert far.excess(4.0) == pytest.approx(near.excess(4.0), rel=1e-6)
     assert far.clip(1e-3) == pytest.approx(near.clip(1e-3), rel=1e-6)
-    assert far.exceeded_by(FEW) == pytest.approx(near.exceeded_by(FEW), rel=1e-6)
+    assert far.exceeded_by(MIN_TAIL_RECORDS) == pytest.approx(
+        near.exceeded_by(MIN_TAIL_RECORDS), rel=1e-6
+    )
 
 
 def test_more_bins_below_a_generous_bound_cost_next_to_nothing():
@@ -188,10 +191,12 @@ def test_more_bins_below_a_generous_bound_cost_next_to_nothing():
 
 def test_the_size_that_few_records_exceed():
     sizes = expon().rvs(20_000, random_state=13)
-    found = np.array([TailLaw(counted(sizes, 5.0, seed)).exceeded_by(FEW) for seed in range(20)])
-    assert np.mean(found) == pytest.approx(np.log(20_000 / FEW), rel=0.15)
+    found = np.array(
+        [TailLaw(counted(sizes, 5.0, seed)).exceeded_by(MIN_TAIL_RECORDS) for seed in range(20)]
+    )
+    assert np.mean(found) == pytest.approx(np.log(20_000 / MIN_TAIL_RECORDS), rel=0.15)
     law = TailLaw(counted(sizes, 5.0))
-    assert law.exceeded_by(1.0) > law.exceeded_by(FEW) > law.exceeded_by(100.0)
+    assert law.exceeded_by(1.0) > law.exceeded_by(MIN_TAIL_RECORDS) > law.exceeded_by(100.0)
 
 
 # --- the clip

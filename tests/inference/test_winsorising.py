@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from dpinfer.inference.joint import SIGNAL
+from dpinfer.inference.constants import MIN_SIGNAL, MIN_TAIL_RECORDS
 from dpinfer.inference.ranges import narrowed
-from dpinfer.inference.tails import FEW, Tail, TailLaw
+from dpinfer.inference.tails import Tail, TailLaw
 from dpinfer.inference.winsorising import (
     Costs,
     Histograms,
@@ -292,7 +292,7 @@ def test_a_limit_has_the_least_noise_and_bias_of_all(tolerance):
     score = COSTS.noise_share * stretch
     cost = 1 + score + 2 * (1 + score) * (COSTS.hessian_share * stretch) ** 2
     cost += N * tolerance * coef[1] ** 2 * numbers.variance[1] * bias**2
-    few = (stretch > 1) & (1 / (COSTS.hessian_share * stretch) < 2 * SIGNAL)
+    few = (stretch > 1) & (1 / (COSTS.hessian_share * stretch) < 2 * MIN_SIGNAL)
     assert few.any()
     cost[few] = np.inf
     assert found.limits[1] == pytest.approx(tried[np.argmin(cost)])
@@ -475,7 +475,7 @@ def test_a_gentle_pilot_keeps_the_farthest_records():
     assert numbers.gentle(np.array([-1.0, 0.01]), 20.0).tolist() == [-1.0, 0.01]
     assert numbers.gentle(-coef, 20.0)[1] == pytest.approx(-found[1])
     seen = np.mean(np.abs(drawn("log-normal") - numbers.mean[1]) > numbers.far(1)) * N
-    assert FEW / 5 < seen < 5 * FEW
+    assert MIN_TAIL_RECORDS / 5 < seen < 5 * MIN_TAIL_RECORDS
 
 
 # --- records far out whose effect ends

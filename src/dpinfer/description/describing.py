@@ -41,6 +41,7 @@ from dpinfer.mechanisms.column_sums import (
 )
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.noise_laws import Gaussian, Laplace, Law
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import Budget, require_promise
 from dpinfer.privacy.entries import Book, Entry
 from dpinfer.privacy.gate import Gate
@@ -57,7 +58,7 @@ from dpinfer.schema.unit import Unit
 from dpinfer.tables.table import read_columns
 
 # A refusal, not a threshold: Table 1 has a column per group, and every group the noise of all records.
-MAX_GROUPS = 50
+MAX_GROUPS: Numerical[int] = 50
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,34 +24,65 @@ from scipy.special import ndtr, ndtri
 
 from dpinfer.mechanisms.column_sums import QUARTILES, Cuts, Numbers
 from dpinfer.numerics.arrays import Array, Indices
+from dpinfer.numerics.reasons import Constant, Numerical
 
-# Margin, in noise sds, by which the usable records must exceed what an interval inside the public bounds needs.
-# Noise takes 2 sds away with probability Φ(-2) = 2.3 %: a figure that is reported has such an interval in 98 of
-# 100 cases.  The rule looks at the number of usable records alone: judged by its interval, a figure would be
-# reported because noise has favoured it.
-REPORTING_MARGIN = 2.0
-# Bias of D, in its sds, that the distribution within a bin may cause.  A bias b leaves the level P(|Z + b| <= z):
-# of 95 % that is 93.1 % at b = 0.4, and this is the worst case, all observations of a bin at one of its ends.
-WITHIN_BIN_TOLERANCE = 0.4
-# Width of a bin, in sds of D.  The middle of a bin is then within 0.25 sd of D of all its points, less than the
-# tolerance; narrower bins cost noise, as the variance of D grows with the number of bins on each side.
-BIN_WIDTH = 0.5
+REPORTING_MARGIN = Constant(
+    2.0,
+    name="REPORTING_MARGIN",
+    decides="the noise sds by which usable records must exceed what an interval inside the public bounds needs",
+    reason="noise takes 2 sds away with probability Φ(-2) = 2.3 %, so that a reported figure has such an interval "
+    "in 98 "
+    "of 100 cases",
+    source="error rate",
+)
+# The rule looks at the number of usable records alone: judged by its interval, a figure would be reported because
+# noise has favoured it.
+WITHIN_BIN_TOLERANCE = Constant(
+    0.4,
+    name="WITHIN_BIN_TOLERANCE",
+    decides="the bias of D, in its sds, that the distribution within a bin may cause",
+    reason="a bias b leaves the level P(|Z + b| <= z): of 95 % that is 93.1 % at b = .4, in the worst case, where all "
+    "observations of a bin are at one of its ends",
+    source="derivation of the level; the threshold is a convention",
+)
+BIN_WIDTH = Constant(
+    0.5,
+    name="BIN_WIDTH",
+    decides="the width of a bin, in sds of D",
+    reason="the middle of a bin is then within .25 sd of D of all its points, less than `WITHIN_BIN_TOLERANCE`; "
+    "narrower "
+    "bins cost noise, as the variance of D grows with the number of bins on each side",
+    source="derivation",
+)
 # Bins of one quartile in one release.  A bracket of 2 BRACKET_Z sds has 8 bins of BIN_WIDTH, half as many again
 # leave room for a bracket that noise has made too wide; at most six times as many resolve a bracket without noise.
-MIN_BINS = 12
-MAX_BINS = 48
-LONGEST_HISTOGRAM = len(QUARTILES) * (MAX_BINS + 3) + 7
+MIN_BINS: Numerical[int] = 12
+MAX_BINS: Numerical[int] = 48
+LONGEST_HISTOGRAM: Numerical[int] = len(QUARTILES) * (MAX_BINS + 3) + 7
 """Bins, at most: the edges of a bracket for each quartile and around three heaps, and the last bin."""
-# What is added to z where a figure is hardly reported.  A figure whose expected usable records are just at the
-# threshold is reported for positive noise alone, whose mean is sqrt(2/π) = 0.80 sds: with a bias of 0.80 sds an
-# interval of z + 0.5 sds still has the level 95.1 %, and it has more where the noise is a part of the error.
-MARGINAL_WIDENING = 0.5
-# Half length, in sds of D, of the bracket that the next release looks at more closely: it misses the quartile with
-# probability 2 Φ(-2) = 4.6 %, and one wide bin on each side is there for these.
-BRACKET_Z = 2.0
-# Largest z² times the squared relative error of a variance: the denominator 1 - z² c of its interval (`ratio`) is
-# then at least 1/2, so that the upper end is finite.
-MAX_RELATIVE_VARIANCE = 0.5
+MARGINAL_WIDENING = Constant(
+    0.5,
+    name="MARGINAL_WIDENING",
+    decides="the sds that are added to z where a figure is hardly reported",
+    reason="a figure just at the threshold is reported for positive noise alone, whose mean is sqrt(2/π) = .80 sds: "
+    "with "
+    "such a bias an interval of z + .5 sds still has the level 95.1 %, and more where noise is a part of the error",
+    source="derivation",
+)
+BRACKET_Z = Constant(
+    2.0,
+    name="BRACKET_Z",
+    decides="half the length, in sds of D, of the bracket of a quartile that the next release looks at more closely",
+    reason="it misses the quartile with probability 2 Φ(-2) = 4.6 %; one wide bin on each side is there for these",
+    source="error rate",
+)
+MAX_RELATIVE_VARIANCE = Constant(
+    0.5,
+    name="MAX_RELATIVE_VARIANCE",
+    decides="the largest z² times the squared relative error of a variance",
+    reason="the denominator 1 - z² c of its interval is then at least 1/2, so that the upper end is finite",
+    source="derivation of the end; the threshold is a convention",
+)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.mechanisms.column_sums import QUARTILES, Grouping, Levels, Numbers
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Constant, Numerical, ShareTable
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share
 from dpinfer.privacy.release import NoisyCounts, NoisySum, has_room
@@ -35,24 +36,73 @@ MOMENT_SQUARES = "moment squares"
 BINS = "bins"
 DISTANCE_SQUARES = "distance squares"
 
-# Shares of the cost of a column of numbers, for each query of each release: where every record has weight 1,
-# and where weights differ, as with several rows per unit.
-_SHARES_EQUAL_WEIGHTS: tuple[Mapping[str, float], ...] = (
-    {MOMENTS: 0.42, BINS: 0.07},
-    {BINS: 0.13},
-    {BINS: 0.34, DISTANCE_SQUARES: 0.04},
+_WHY_SHARES = (
+    "most for the first and the last release, which moments and quartiles are read from; the bins of the first "
+    "two only say where to look"
 )
-_SHARES_UNEQUAL_WEIGHTS: tuple[Mapping[str, float], ...] = (
-    {MOMENTS: 0.36, MOMENT_SQUARES: 0.08, BINS: 0.07},
-    {BINS: 0.13},
-    {BINS: 0.28, DISTANCE_SQUARES: 0.08},
+# Weights are equal where every record has weight 1; they differ as with several rows per unit.
+EQUAL_WEIGHT_SHARES = (
+    ShareTable(
+        {MOMENTS: 0.42, BINS: 0.07},
+        name="EQUAL_WEIGHT_SHARES",
+        decides="the shares of a column of numbers in release 1 of 3, where all records count alike",
+        reason=_WHY_SHARES,
+        source="convention",
+    ),
+    ShareTable(
+        {BINS: 0.13},
+        name="EQUAL_WEIGHT_SHARES",
+        decides="the shares of a column of numbers in release 2 of 3, where all records count alike",
+        reason=_WHY_SHARES,
+        source="convention",
+    ),
+    ShareTable(
+        {BINS: 0.34, DISTANCE_SQUARES: 0.04},
+        name="EQUAL_WEIGHT_SHARES",
+        decides="the shares of a column of numbers in release 3 of 3, where all records count alike",
+        reason=_WHY_SHARES,
+        source="convention",
+    ),
 )
-# Share of a column of levels that goes to its squares, where weights differ.
-_LEVEL_SQUARES_SHARE = 0.2
-# Cost of the number of all records, where it is not public, over that of a column.
-_TOTAL_SHARE = 0.25
+UNEQUAL_WEIGHT_SHARES = (
+    ShareTable(
+        {MOMENTS: 0.36, MOMENT_SQUARES: 0.08, BINS: 0.07},
+        name="UNEQUAL_WEIGHT_SHARES",
+        decides="the shares of a column of numbers in release 1 of 3, where weights differ: squares cost more",
+        reason=_WHY_SHARES,
+        source="convention",
+    ),
+    ShareTable(
+        {BINS: 0.13},
+        name="UNEQUAL_WEIGHT_SHARES",
+        decides="the shares of a column of numbers in release 2 of 3, where weights differ: squares cost more",
+        reason=_WHY_SHARES,
+        source="convention",
+    ),
+    ShareTable(
+        {BINS: 0.28, DISTANCE_SQUARES: 0.08},
+        name="UNEQUAL_WEIGHT_SHARES",
+        decides="the shares of a column of numbers in release 3 of 3, where weights differ: squares cost more",
+        reason=_WHY_SHARES,
+        source="convention",
+    ),
+)
+LEVEL_SQUARES_SHARE = Constant(
+    0.2,
+    name="LEVEL_SQUARES_SHARE",
+    decides="the share of a column of levels that goes to its squared weights, where weights differ",
+    reason="squares enter the length of an interval only, the counts its middle, too",
+    source="convention",
+)
+TOTAL_SHARE = Constant(
+    0.25,
+    name="TOTAL_SHARE",
+    decides="the cost of the number of all records, where it is not public, over that of a column",
+    reason="it is one number that all columns use, as a denominator",
+    source="convention",
+)
 # Part of ρ that the search for the largest scale of an (ε, δ) budget starts below.
-_ROUNDED = 1e-9
+_ROUNDED: Numerical[float] = 1e-9
 _INTEGER_KINDS = ("integer", "date")
 
 
@@ -182,7 +232,7 @@ class DescriptionPlan:
         """Return the parts of each release that has any."""
         total = sum(
             sum(column_set.weights)
-            + (_TOTAL_SHARE * max(column_set.weights) if column_set.counts_all else 0.0)
+            + (TOTAL_SHARE * max(column_set.weights) if column_set.counts_all else 0.0)
             for column_set in self.column_sets
         )
         stages: list[list[ReleasePart]] = [[] for _ in STEPS]
@@ -199,17 +249,17 @@ class DescriptionPlan:
 
     @property
     def _shares(self) -> tuple[Mapping[str, float], ...]:
-        return _SHARES_EQUAL_WEIGHTS if self.equal_weights else _SHARES_UNEQUAL_WEIGHTS
+        return EQUAL_WEIGHT_SHARES if self.equal_weights else UNEQUAL_WEIGHT_SHARES
 
     def _of_levels(self, index: int, column_set: ColumnSet, total: float) -> list[ReleasePart]:
         weights = column_set.level_weights() / total
         parts = []
         counts = weights
         if not self.equal_weights and len(weights):
-            parts.append(ReleasePart(LEVEL_SQUARES, index, _LEVEL_SQUARES_SHARE * weights))
-            counts = (1 - _LEVEL_SQUARES_SHARE) * weights
+            parts.append(ReleasePart(LEVEL_SQUARES, index, LEVEL_SQUARES_SHARE * weights))
+            counts = (1 - LEVEL_SQUARES_SHARE) * weights
         if column_set.counts_all:
-            counts = np.append(counts, _TOTAL_SHARE * max(column_set.weights) / total)
+            counts = np.append(counts, TOTAL_SHARE * max(column_set.weights) / total)
         if len(counts):
             parts.append(ReleasePart(COUNTS, index, counts))
         return parts

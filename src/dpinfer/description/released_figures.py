@@ -33,14 +33,19 @@ from dpinfer.description.plan import (
 )
 from dpinfer.mechanisms.column_sums import QUARTILES, Cuts, MomentWeights
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Constant
 from dpinfer.result import description
 from dpinfer.result.description import Figure
 from dpinfer.result.statements import REPORTED
 from dpinfer.schema.columns import Column, Level, levels_of
 
-# Usable records, in sds of their noise, from which on figures are estimated from them: noise alone passes for
-# usable records with probability Φ(-3) = 0.13 %.
-MIN_USABLE_SD = 3.0
+MIN_USABLE_SD = Constant(
+    3.0,
+    name="MIN_USABLE_SD",
+    decides="the usable records, in sds of their noise, from which on figures are estimated from them",
+    reason="noise alone passes for usable records with probability Φ(-3) = .13 %",
+    source="error rate",
+)
 _OF_A_NUMBER = (
     description.MEAN, description.SD, description.Q25, description.MEDIAN, description.Q75,
 )  # fmt: skip

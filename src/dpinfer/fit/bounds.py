@@ -17,10 +17,12 @@ from typing import Any
 from dpinfer import persistence
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError, one_of_two
+from dpinfer.inference.constants import LEVELS_DELTA_SHARE, MAGNITUDES_SHARE, MAX_RANGE_CLIPPED
 from dpinfer.inference.ranges import Range, clear_of, friendly, magnitude, zoomed
 from dpinfer.mechanisms.histograms import histogram, histogram_bound, histogram_l1_bound
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, in_floats
 from dpinfer.numerics.bins import COLUMN_ZOOMS, MAGNITUDES
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, require_promise
 from dpinfer.privacy.entries import Book, Entry
@@ -110,10 +112,7 @@ class LearnedBounds:
 
 Histogram = NoisyCounts | NoisySum
 
-_OF_LEVELS = 0.5  # of δ: shown levels take it, the rest makes Gaussian noise (ε, δ)
-_MAGNITUDES = 0.3  # of the share of a range, whose zooms have the rest in equal parts
-_ROUNDED = 1e-9  # of ρ: the deltas of levels are rounded
-_MAX_CLIPPED = 0.2  # of the units: a range that may clip more is none
+_ROUNDED: Numerical[float] = 1e-9  # of ρ: the deltas of levels are rounded
 _NO_DELTA = "levels take a delta: state them, or learn them with (epsilon, delta)"
 
 UNBOOKED = "not booked"
@@ -174,7 +173,7 @@ class BoundsPlan:
         return BoundsReleases(ranges, levels)
 
     def _histograms(self, name: str, share: PureDP | ZCDP) -> tuple[Histogram, ...]:
-        weights = [_MAGNITUDES, *[(1 - _MAGNITUDES) / COLUMN_ZOOMS] * COLUMN_ZOOMS]
+        weights = [MAGNITUDES_SHARE, *[(1 - MAGNITUDES_SHARE) / COLUMN_ZOOMS] * COLUMN_ZOOMS]
         parts: Sequence[PureDP | ZCDP] = share.split(*weights)
         first, *zooms = parts
         return (
@@ -216,7 +215,7 @@ def _planned(plan: BoundsPlan) -> BoundsReleases:
     budget = plan.budget
     if not isinstance(budget, ApproxDP):
         return plan.scaled(budget, 0.0)
-    taken = _OF_LEVELS * budget.delta if plan.levels else 0.0
+    taken = LEVELS_DELTA_SHARE * budget.delta if plan.levels else 0.0
     each = taken / max(1, len(plan.levels))
     rho = ApproxDP(budget.epsilon, budget.delta - taken).zcdp().rho * (1 - _ROUNDED)
     factor = largest_factor(budget, lambda f: plan.scaled(ZCDP(f * rho), each).all)
@@ -378,7 +377,7 @@ def _of_range(
         return LearnedColumn(name, {}, words, threshold)
     low, high = _agreeing(friendly(seen, is_integer=gap.is_integer), gap, entry)
     words = f"{low:g} to {high:g}, and at most about {100 * seen.clipped:.2g} % lie beyond"
-    if seen.clipped > _MAX_CLIPPED or low >= high:
+    if seen.clipped > MAX_RANGE_CLIPPED or low >= high:
         return LearnedColumn(
             name, {}, f"{words}: spend more on it, or state it", threshold, seen.clipped
         )

@@ -14,20 +14,22 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.adjacency import Adjacency
-from dpinfer.inference.moments import SURE, Columns, Local
+from dpinfer.inference.constants import SURE_SDS
+from dpinfer.inference.moments import Columns, Local
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.winsorising import Histograms
 from dpinfer.mechanisms.histograms import counts_of
 from dpinfer.mechanisms.sums import Block, BoundedSum, Change, row_weights
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.numerics.bins import BINS, inner_edges
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
 from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import Design, SplineColumns
 
-ZOOMS = 2
+ZOOMS: Numerical[int] = 2
 """Histograms per column, each inside the last."""
 
 
@@ -250,7 +252,7 @@ def release_scaling(
             ends[k].append((float(low[k]), float(high[k])))
             counts[k].append(mine)
             n = max(float(mine.sum()), 0.0)
-            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.noise_sd, SURE)
+            low[k], high[k] = narrowed(mine, low[k], high[k], n, one.noise_sd, SURE_SDS)
     histograms = {
         int(j): Histograms(tuple(ends[k]), tuple(counts[k]), releases[0].noise_sd)
         for k, j in enumerate(columns)

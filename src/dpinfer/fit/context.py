@@ -11,7 +11,7 @@ from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import (
     ColumnScaling,
 )
-from dpinfer.inference.joint import SIGNAL
+from dpinfer.inference.constants import MIN_SIGNAL
 from dpinfer.inference.moments import (
     SMALLEST,
     Columns,
@@ -82,7 +82,7 @@ class FitContext:
                 unit = scaling.half[j] * math.sqrt(variance[j])
                 laws[j] = histograms.tails(centre, unit, moments.n)
         noise_sd = moments.noise * (moments.back**2).sum(axis=1) / moments.n
-        return NumberLaws(mean, covariance, ends, variance > SIGNAL * noise_sd, laws)
+        return NumberLaws(mean, covariance, ends, variance > MIN_SIGNAL * noise_sd, laws)
 
     @property
     def known_number(self) -> bool:

@@ -9,14 +9,17 @@ from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 
-_RIDGE = 1e-3  # times the variance of a column, in a sum over records: against separation
-_SMALLEST = 1e-6  # of a variance there: a sample may not have a level at all
-_TOLERANCE = 1e-4  # of a gradient summed over records: a millionth of a standard error
-_REWEIGHTINGS = 300  # of a robust fit, at most
-_STILL = 1e-6  # of the clip: a step that ends them
+# times the variance of a column, in a sum over records: against separation
+_RIDGE: Numerical[float] = 1e-3
+_SMALLEST: Numerical[float] = 1e-6  # of a variance there: a sample may not have a level at all
+# of a gradient summed over records: a millionth of a standard error
+_TOLERANCE: Numerical[float] = 1e-4
+_REWEIGHTINGS: Numerical[int] = 300  # of a robust fit, at most
+_STILL: Numerical[float] = 1e-6  # of the clip: a step that ends them
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,6 +22,7 @@ from dpinfer.mechanisms.sums import Block, square, weighted_sum
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST
 from dpinfer.numerics.noise_laws import NO_NOISE
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum, Release
@@ -32,8 +33,9 @@ from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 
-_TOLERANCE = 1e-10  # of a gradient, per record: a tiny part of a standard error
-_FLAT = 1e-10  # of a mean second moment of 1: no two records differ in this direction
+_TOLERANCE: Numerical[float] = 1e-10  # of a gradient, per record: a tiny part of a standard error
+# of a mean second moment of 1: no two records differ in this direction
+_FLAT: Numerical[float] = 1e-10
 
 
 @dataclass(frozen=True)

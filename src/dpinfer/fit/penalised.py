@@ -50,6 +50,7 @@ from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.noise_laws import NO_NOISE, Gaussian, Law
+from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP
 from dpinfer.privacy.gate import Gate, Released
 from dpinfer.privacy.release import NoisyMinimum, NoisySum, Release, ScaledSum
@@ -67,7 +68,7 @@ from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
 PENALISED, UNPENALISED = "penalised", "unpenalised"
-_SINGULAR = 1e-12  # an eigenvalue of the Hessian below it is none
+_SINGULAR: Numerical[float] = 1e-12  # an eigenvalue of the Hessian below it is none
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,18 @@ import numpy as np
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import BudgetError, InputError
+from dpinfer.inference.constants import (
+    LAPLACE_COST_PARTS,
+    MASK_SHARE,
+    MAX_CURVATURE_RATIO,
+    PAPER_PENALTY,
+    PENALTY_COST_PARTS,
+)
 from dpinfer.mechanisms.losses import Loss
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS
 from dpinfer.numerics.arrays import boundary
+from dpinfer.numerics.reasons import Numerical, ShareTable
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, Share, compose
 from dpinfer.privacy.release import (
@@ -24,10 +32,22 @@ from dpinfer.privacy.release import (
     ScaledSum,
 )
 
-SMALLEST_PENALTY = 1e-12
+PURE_SHARES = ShareTable(
+    {"estimate": 14, "Hessian": 3, "score covariance": 3},
+    name="PURE_SHARES",
+    decides="the parts of a pure budget for the estimate and for each matrix of a penalised fit",
+    reason="70 % for the estimate, whose noise is in the intervals directly",
+    source="convention",
+)
+GAUSSIAN_SHARES = ShareTable(
+    {"estimate": 14, "Hessian": 1, "score covariance": 1},
+    name="GAUSSIAN_SHARES",
+    decides="the parts of a zCDP or (ε, δ) budget for the estimate and for each matrix of a penalised fit",
+    reason="87.5 % for the estimate: with Gaussian noise both matrices are released at once, which costs less",
+    source="convention",
+)
+SMALLEST_PENALTY: Numerical[float] = 1e-12
 """Below it the floor of Algorithm 2 is lost in rounding."""
-_PAPERS = 1e-3  # the penalty of the paper
-_MASKED = 1 / 8  # of L/(t sqrt n), about a quarter of a standard error: the mask of a minimum
 
 
 @dataclass(frozen=True)
@@ -297,9 +317,9 @@ def default_plan(budget: Budget) -> Plan:
             "budget must be PureDP(epsilon), ZCDP(rho), ApproxDP(epsilon, delta) or NoPrivacy()"
         )
     if isinstance(budget, PureDP | NoPrivacy):
-        first, second, third = budget.split(14, 3, 3)
+        first, second, third = budget.split(*PURE_SHARES.values())
         return Plan(ObjectivePerturbation(), first, second, third, recipe="tight")
-    phi1, phi2, phi3 = budget.split(14, 1, 1)
+    phi1, phi2, phi3 = budget.split(*GAUSSIAN_SHARES.values())
     approx = budget if isinstance(budget, ApproxDP) else None
     return Plan(ObjectivePerturbation("gaussian"), phi1, phi2, phi3, recipe="tight", approx=approx)
 
@@ -327,28 +347,28 @@ def default_penalty(
     share: log(1 + t/(2nc)) <= ε/10, and for units t/(2nc) <= ε/10.
     """
     if isinstance(plan.estimate, NoPrivacy):
-        return _PAPERS
+        return PAPER_PENALTY
     t = loss.curvature_bound
     if isinstance(plan.mechanism, ObjectivePerturbation) and plan.mechanism.noise == "gaussian":
-        k = np.sqrt(plan.estimate.zcdp().rho / 52)
+        k = np.sqrt(plan.estimate.zcdp().rho / (2 * PENALTY_COST_PARTS))
         if target == "unpenalised":
-            return float(max(t / (2 * n * min(k, 0.05)), SMALLEST_PENALTY))
+            return float(max(t / (2 * n * min(k, MAX_CURVATURE_RATIO)), SMALLEST_PENALTY))
         risk = Risk.penalised(loss, 1.0, n)
         entry = hessian_noise(plan.recipe, plan.matrices(risk)[0], risk, dim)
         cheap = float(max(t / (2 * n * k), entry * np.sqrt(2 * dim) / 2, SMALLEST_PENALTY))
         adjacency = Adjacency.of(Adjacency.REPLACE, units=units)
-        most = _MASKED * loss.slope_bound / (t * math.sqrt(n))
+        most = MASK_SHARE * loss.slope_bound / (t * math.sqrt(n))
 
         def hidden(penalty: float) -> bool:
             risk = Risk.penalised(loss, penalty, n, adjacency, records)
             return _mask(plan, risk, dim) <= most
 
-        if cheap >= _PAPERS or hidden(cheap):
+        if cheap >= PAPER_PENALTY or hidden(cheap):
             return cheap
-        return boundary(hidden, _PAPERS, cheap, 0.01, by_ratio=True)[0]
-    part = plan.estimate.pure().epsilon / 10
+        return boundary(hidden, PAPER_PENALTY, cheap, 0.01, by_ratio=True)[0]
+    part = plan.estimate.pure().epsilon / LAPLACE_COST_PARTS
     ratio = part if units else np.expm1(min(part, 500.0))
-    floor = SMALLEST_PENALTY if target == "unpenalised" else _PAPERS
+    floor = SMALLEST_PENALTY if target == "unpenalised" else PAPER_PENALTY
     return float(max(floor, t / (2 * n * ratio)))
 
 

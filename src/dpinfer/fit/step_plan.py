@@ -58,10 +58,6 @@ StepBudget = ZCDP | ApproxDP | NoPrivacy
 """The budgets of a stepped fit; without privacy the releases have no noise."""
 # a stage: its name, its sensitivity, and its number of releases
 _Stage = tuple[str, float, int]
-CLIP_SDS = 2.5
-"""Sds of an outcome in half of its released range, or in a clip before it is chosen."""
-TYPICAL = 1 / 20
-"""The share of records with a typical level."""
 
 
 @dataclass(frozen=True)

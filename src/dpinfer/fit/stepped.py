@@ -49,10 +49,16 @@ from dpinfer.fit.step_plan import (
     spendable,
     target_of,
 )
-from dpinfer.inference.moments import (
+from dpinfer.inference.constants import (
+    AMPLE_STRENGTH,
     FARTHEST_SDS,
+    FUTILITY_SDS,
     MIN_EVENTS,
-    SURE,
+    MIN_NUMBER,
+    NEGLIGIBLE_VARIANCE,
+    SURE_SDS,
+)
+from dpinfer.inference.moments import (
     Crude,
     Moments,
     Scales,
@@ -66,7 +72,7 @@ from dpinfer.inference.newton import LocalModel
 from dpinfer.inference.posterior import Inference, ReleasedFit, Step, infer, varies
 from dpinfer.inference.posterior import posterior as inferred
 from dpinfer.inference.tails import Clip, TailLaw
-from dpinfer.inference.winsorising import NEGLIGIBLE, Costs, WinsorLimits, winsor_limits
+from dpinfer.inference.winsorising import Costs, WinsorLimits, winsor_limits
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import (
     Linearization,
@@ -95,19 +101,13 @@ from dpinfer.rows.encoded import Changed, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
-_MIN_N = 50.0  # lower bound of a private number of records
-# signal over the reporting threshold below which a warning is given: columns compete for information
-_AMPLE = 2.0
-# sds of the noise; a coefficient needs 2.5, and noise adds the other 1.5 in fewer than one fit in ten
-_FUTILITY_SDS = 1.0
-
 
 def overloaded(strength: float, design: Design, n: int) -> str:
     """Return a warning where a typical column has less than twice the signal it needs.
 
     ``strength`` is its signal-to-noise ratio over the reporting threshold.
     """
-    if strength >= _AMPLE:
+    if strength >= AMPLE_STRENGTH:
         return ""
     one = "unit" if design.unit.many else "record"
     return (
@@ -130,8 +130,8 @@ def crude_moments(gate: Gate, release: NoisySum, source: Source, context: FitCon
     norm2 = context.design.norm2
     second_moments = unsvec(released.value, d) * norm2
     noise = context.scales.crude * norm2
-    n = max(float(second_moments[0, 0]), _MIN_N)
-    if context.known_number and n >= source.n - SURE * noise:
+    n = max(float(second_moments[0, 0]), MIN_NUMBER)
+    if context.known_number and n >= source.n - SURE_SDS * noise:
         n = float(source.n)
     shrunk = posterior(second_moments, context.columns, n, noise)
     kappa = context.scales.kappa(d, n)
@@ -295,7 +295,7 @@ class Stepped(Generic[P]):
         It is a bound by public facts alone (`_signal_bound`).  ``share`` is a public guess of the share of
         the outcome's second level, where there is one.
         """
-        if not self.neighbours.counted or self._signal_bound(n, share) >= _FUTILITY_SDS:
+        if not self.neighbours.counted or self._signal_bound(n, share) >= FUTILITY_SDS:
             return ""
         one = "unit" if self.design.unit.many else "record"
         rare = ""
@@ -311,7 +311,7 @@ class Stepped(Generic[P]):
 
         The direction of the intercept has squared length κdc in u, c the mean of h', so that its
         information n c has noise h κdc, h that of the Hessian.  No column has more information for its
-        noise, and a coefficient needs `SIGNAL` = 2.5 sds; for unbounded outcomes u is measured in units of
+        noise, and a coefficient needs `MIN_SIGNAL` = 2.5 sds; for unbounded outcomes u is measured in units of
         c, so that c = 1.  In logistic regression c <= p(1 - p), p the mean of the outcome, and at least
         8 of n c must be 3 sds clear of the noise of score and Hessian before any coefficient is reported
         (`dpinfer.inference.posterior.enough_events`).
@@ -376,7 +376,7 @@ class Stepped(Generic[P]):
             gate.release(release, source, query).value, d, clip
         )
         noise_sd = release.noise_sd / math.sqrt(stack.hessian)
-        if not np.trace(hessian) > SURE * noise_sd * np.sqrt(d):
+        if not np.trace(hessian) > SURE_SDS * noise_sd * np.sqrt(d):
             return local_model.coef
         expected = local_model.expected_hessian()
         expected *= np.trace(hessian) / np.trace(expected)
@@ -391,7 +391,7 @@ class Stepped(Generic[P]):
         ‖δ‖² of about d (σ₁ b₁ d κ/n)², the noise of the pilot step, and the noise of the Hessian adds
         h² ‖δ‖²/2 to the variance of each direction.  Relative to n s²/(κd), the sampling variance of one
         direction, with b₁ = ``clip`` s/sqrt κ, that is κ² times ``cost`` below, which may be
-        `NEGLIGIBLE`.
+        `NEGLIGIBLE_VARIANCE`.
         κ is never below what the plan's bounds of κ ask for.
         """
         d = len(self.design.names)
@@ -403,7 +403,8 @@ class Stepped(Generic[P]):
         smallest = scales.kappa(d, n)
         # geometric mean of both, so that κ grows with n, but slower than n over noise
         return max(
-            smallest, min(math.sqrt(smallest * math.sqrt(NEGLIGIBLE / cost)), FARTHEST_SDS**2)
+            smallest,
+            min(math.sqrt(smallest * math.sqrt(NEGLIGIBLE_VARIANCE / cost)), FARTHEST_SDS**2),
         )
 
     def _limits(
@@ -558,7 +559,7 @@ class Stepped(Generic[P]):
         score, hessian, score_cov = stack.split(released, d, clip)
         noise = clip * scales.gradient
         step = np.zeros(d)
-        if np.trace(hessian) > SURE * scales.hessian * np.sqrt(d):
+        if np.trace(hessian) > SURE_SDS * scales.hessian * np.sqrt(d):
             step = local_model.best_step(hessian, score, noise**2)
         remainder, remainder_noise = self._remainder(gate, source, pilot, hessian, step)
         return Step(

@@ -20,8 +20,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc, gammaincinv, ndtr, ndtri, roots_genlaguerre, roots_legendre
 
+from dpinfer.inference.constants import NEGLIGIBLE_BIAS
 from dpinfer.numerics.arrays import Array, boundary
 from dpinfer.numerics.noise_laws import Gaussian, Law
+from dpinfer.numerics.reasons import Numerical
 
 
 def sandwich(hessian: Array, score_cov: Array, n: float) -> Array:
@@ -287,9 +289,7 @@ def _square_root(covariance: Array) -> Array:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-_PRECISE = 1e-13  # relative width of the bracket of a quantile
-# of a standard error: at z = 2 a bias below it moves p by less than three per cent of itself
-_NEGLIGIBLE = 0.1
+_PRECISE: Numerical[float] = 1e-13  # relative width of the bracket of a quantile
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,7 +381,7 @@ class BiasedNormal:
     @property
     def allows(self) -> npt.NDArray[np.bool_]:
         """Return whether an interval is longer, at one end or both, than its standard error implies."""
-        return np.maximum(self.below, self.above) > _NEGLIGIBLE * self._std_error
+        return np.maximum(self.below, self.above) > NEGLIGIBLE_BIAS * self._std_error
 
     def z_values(self, estimate: Array) -> Array:
         """Estimates over standard errors; NaN where something is allowed for, as intervals and

@@ -21,15 +21,23 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.inference.constants import (
+    HESSIAN_PRIOR_SD,
+    MAX_LEVEL_SHARE,
+    MIN_HESSIAN_VARIANCE,
+    MIN_NOISE_SDS,
+)
 from dpinfer.inference.joint import doubled
-from dpinfer.inference.moments import LEVELS, Columns, Moments, within_factors
+from dpinfer.inference.moments import Columns, Moments, within_factors
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, Family
+from dpinfer.numerics.reasons import Numerical
 
-_MIN_SDS = 0.5  # lower bound of a variance, or an eigenvalue, in sds of its noise
-_SMALLEST = 1e-4  # lower bound of an eigenvalue of a correlation matrix
-_PARTS = np.geomspace(0.02, 0.6, 12)  # grid of α, the relative deviation of H from S
-_CURVED = 0.5  # prior relative sd of the variance of a column in H, given that in M
+_SMALLEST: Numerical[float] = 1e-4  # lower bound of an eigenvalue of a correlation matrix
+_RAREST: Numerical[float] = 1e-6  # smallest share of a level, or of its reference
+_PARTS: Numerical[Array] = np.geomspace(
+    0.02, 0.6, 12
+)  # grid of α, the relative deviation of H from S
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +75,16 @@ def released_moments(
     both = 1 / (1 / beside + 1 / own)
     total = np.where(columns.dummy, (H[0] / beside + np.diag(H) / own) * both, H[0])
     sum_sd = np.sqrt(np.where(columns.dummy, both, beside))
-    least = np.where(columns.dummy, _MIN_SDS * sum_sd / first, -1.0)
+    least = np.where(columns.dummy, MIN_NOISE_SDS * sum_sd / first, -1.0)
     mean = within_factors(
-        np.clip(total / first, least, np.where(columns.dummy, LEVELS, 1.0)), columns
+        np.clip(total / first, least, np.where(columns.dummy, MAX_LEVEL_SHARE, 1.0)), columns
     )
     mean[0] = 0.0
     centred = back - np.outer(back[:, 0], mean)
     squares = centred.T @ centred
     entry_sd = noise * np.sqrt((np.outer(np.diag(squares), np.diag(squares)) + squares**2) / 2)
     raw = centred.T @ released @ centred
-    of_number = np.maximum(np.diag(raw), _MIN_SDS * np.diag(entry_sd))
+    of_number = np.maximum(np.diag(raw), MIN_NOISE_SDS * np.diag(entry_sd))
     variance = np.where(columns.dummy, first * mean * (1 - mean), of_number)
     variance[0] = first
     return ReleasedMoments(first, first_sd, mean, sum_sd, variance, raw, entry_sd)
@@ -118,18 +126,22 @@ def hessian_prior(
     variance0 = np.maximum(np.diag(plain), 1e-9)
     correlation = plain / np.sqrt(np.outer(variance0, variance0))
 
-    frequency = np.where(columns.dummy, np.clip(M.mean, 1e-6, LEVELS), mean0)
+    frequency = np.where(columns.dummy, np.clip(M.mean, _RAREST, MAX_LEVEL_SHARE), mean0)
     if family.counts:
         frequency = _tilted(frequency, plain, coef, columns)
-    off = _CURVED * np.where(columns.dummy, frequency, np.sqrt(variance0))
+    off = HESSIAN_PRIOR_SD * np.where(columns.dummy, frequency, np.sqrt(variance0))
     mean, _ = _averaged(H.mean, H.sum_sd / H.first, frequency, np.hypot(off, M.sum_sd / M.first))
-    mean = np.clip(mean, np.where(columns.dummy, 1e-6, -1.0), np.where(columns.dummy, LEVELS, 1.0))
+    mean = np.clip(
+        mean, np.where(columns.dummy, _RAREST, -1.0), np.where(columns.dummy, MAX_LEVEL_SHARE, 1.0)
+    )
     mean = within_factors(mean, columns)
-    other_sd = np.hypot(_CURVED * variance0, np.diag(M.entry_sd) / M.first)
+    other_sd = np.hypot(HESSIAN_PRIOR_SD * variance0, np.diag(M.entry_sd) / M.first)
     variance, of_number = _averaged(
         np.diag(H.raw) / H.first, np.diag(H.entry_sd) / H.first, variance0, other_sd
     )
-    variance = np.where(columns.dummy, mean * (1 - mean), np.maximum(variance, 0.1 * variance0))
+    variance = np.where(
+        columns.dummy, mean * (1 - mean), np.maximum(variance, MIN_HESSIAN_VARIANCE * variance0)
+    )
     # the variance of a level is s (H₀₀ - s)/H₀₀, s its sum: where nearly all records have it, noise of
     # H₀₀ counts as much as that of s
     of_level = np.hypot(H.sum_sd, mean**2 * H.first_sd)
@@ -156,8 +168,8 @@ def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Ar
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
         rates = mean[levels] * np.exp(np.clip(coef[levels], -FARTHEST, FARTHEST))
-        found[levels] = rates / (max(1 - float(mean[levels].sum()), 1e-6) + rates.sum())
-    return np.asarray(np.where(columns.dummy, np.clip(found, 1e-6, LEVELS), found))
+        found[levels] = rates / (max(1 - float(mean[levels].sum()), _RAREST) + rates.sum())
+    return np.asarray(np.where(columns.dummy, np.clip(found, _RAREST, MAX_LEVEL_SHARE), found))
 
 
 def _averaged(value: Array, noise: Array, other: Array, other_sd: Array) -> tuple[Array, Array]:
@@ -201,7 +213,7 @@ def hessian_posterior(
 
     def judged(part: float) -> tuple[float, Array, Array]:
         """Return the log-likelihood of the release, and eigenvalues and vectors of P in u."""
-        loose = np.where(S.limited, np.sqrt(max(_CURVED / part, 1.0)), 1.0)
+        loose = np.where(S.limited, np.sqrt(max(HESSIAN_PRIOR_SD / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
         P = forward.T @ P @ forward
         values, vectors = np.linalg.eigh((P + P.T) / 2)
@@ -219,7 +231,9 @@ def hessian_posterior(
     matrix = Q.T @ base @ Q + part * (Q.T @ (released - base) @ Q)
     lowest, vectors = np.linalg.eigh(matrix)
     squares = vectors**2
-    floor = _MIN_SDS * np.sqrt(np.einsum("kj,kl,lj->j", squares, doubled(entry_sd**2), squares))
+    floor = MIN_NOISE_SDS * np.sqrt(
+        np.einsum("kj,kl,lj->j", squares, doubled(entry_sd**2), squares)
+    )
     matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
     return HessianPosterior(Q, matrix, entry_sd)
 

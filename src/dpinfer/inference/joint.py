@@ -22,15 +22,18 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.inference.constants import (
+    CLEAR_SDS,
+    EVENT_SDS,
+    MAX_ERROR_SHARE,
+    MAX_EVENT_LOSS,
+    MIN_SIGNAL,
+)
 from dpinfer.inference.error_laws import BiasedNormal
-from dpinfer.inference.moments import CLEAR
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Numerical
 
-OPEN = 0.4
-"""A contrast is reported if its standard error is at most this share of its prior sd."""
-SIGNAL = 2.5
-"""... and if its partial information is at least this many noise sds of it."""
-NO_EVENTS = 1e9
+NO_EVENTS: Numerical[float] = 1e9
 """Relative noise of a number of events that may be 0.  It is finite, as JSON has no infinity."""
 # The reasons of a contrast: that it is reported, or why it is not.
 KNOWN = "known"
@@ -44,7 +47,8 @@ SAMPLING = "sampling"
 PRIVACY_NOISE = "privacy_noise"
 BIAS_BOUND = "bias_bound"
 HESSIAN = "hessian"
-_LEFT = 1e-12  # smallest share of its information that a contrast keeps without its own prior
+# smallest share of its information that a contrast keeps without its own prior
+_LEFT: Numerical[float] = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,13 +204,13 @@ class Joint:
         signal = self.signal(vectors)
         used = vectors != 0
         withheld = (used & (self.withheld > 0)).any(axis=1)
-        few = (used & (self.few > 1 / CLEAR)).any(axis=1)
-        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / CLEAR)
+        few = (used & (self.few > 1 / CLEAR_SDS)).any(axis=1)
+        reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / CLEAR_SDS)
         size = np.sqrt(vectors**2 @ self.sizes**2)
         known = (
-            (np.sqrt(alone) <= OPEN * size)
-            & (self._curvature_correction(vectors) <= OPEN * size)
-            & (signal >= SIGNAL)
+            (np.sqrt(alone) <= MAX_ERROR_SHARE * size)
+            & (self._curvature_correction(vectors) <= MAX_ERROR_SHARE * size)
+            & (signal >= MIN_SIGNAL)
         )
         found = {
             TAIL: withheld,
@@ -227,8 +231,8 @@ class Joint:
         noise = np.sqrt(
             (by_itself**2) @ doubled(self.hessian_sd**2) @ (by_itself**2) + alone**4 @ self.own**2
         )
-        apart = float(by_itself @ self.hessian @ by_itself) >= 2 * SIGNAL * noise
-        return TOGETHER if signal < SIGNAL and apart else WEAK
+        apart = float(by_itself @ self.hessian @ by_itself) >= 2 * MIN_SIGNAL * noise
+        return TOGETHER if signal < MIN_SIGNAL and apart else WEAK
 
     def _of_references(self, vectors: Array) -> Array:
         """Return the weight of the reference level of each factor in each contrast, at its first level.
@@ -300,7 +304,7 @@ def event_allowance(doubt: Array) -> Array:
 
     The lower end of log(n (1 - q)) at q = 2 sds is -log(1 - q), of which q is in the normal interval.
     """
-    q = np.minimum(2 * doubt, 0.95)
+    q = np.minimum(EVENT_SDS * doubt, MAX_EVENT_LOSS)
     return np.asarray(-np.log(1 - q) - q)
 
 

@@ -26,21 +26,25 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.inference.constants import (
+    FARTHEST_SDS,
+    MAX_COLUMN_RADIUS,
+    MAX_LEVEL_SHARE,
+    MAX_LINEAR_RADIUS,
+    MAX_TOTAL_COLUMN_RADIUS,
+    MIN_COLUMN_VARIANCE,
+    MIN_CORRELATION_EIGENVALUE,
+    MIN_MOMENT_EIGENVALUE,
+    MIN_NOISE_SDS,
+    MIN_RADIUS,
+    MIN_TOTAL_RADIUS,
+    RADIUS_FACTOR,
+)
 from dpinfer.numerics.arrays import Array, Indices
+from dpinfer.numerics.reasons import Numerical
 
-SMALLEST = 1e-7
+SMALLEST: Numerical[float] = 1e-7
 """The smallest eigenvalue of a mean second moment: below, rounding errors matter."""
-MIN_EVENTS = 8.0
-"""The fewest records of a kind that a reported coefficient may rest on."""
-CLEAR = 4.0
-"""Noise sds by which a count is clear of 0: noise alone passes in one of 30,000 counts."""
-SURE = 3.0
-"""Noise sds for decisions about the whole fit: one in 700 is wrong by noise alone."""
-LEVELS = 0.99
-"""The largest sum of the frequencies of a factor's levels."""
-_FLAT = 0.1  # the smallest eigenvalue of a correlation matrix
-# of the operator norm of the noise: the smallest eigenvalue of M in the geometry of its release
-_FLOOR = 0.15
 
 
 Cell = tuple[int, tuple[tuple[int, float], ...]]
@@ -119,31 +123,18 @@ def raised(matrix: Array, floor: float) -> Array:
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-FARTHEST_SDS = 8.0
-"""Sds from the mean at which a record may be in all columns and count fully, at any budget: beyond,
-limits of single numbers decide, and a larger radius would only make the released matrices noisier.
-"""
-
-
-_RADIUS_FACTOR = 0.5  # of n over the operator norm of the noise of the Hessian
-_MIN_RADIUS = 2.0  # smallest κ of many columns
-_MAX_RADIUS = 10.0  # κ above which it grows as the square root of n over noise
-_RADIUS_FEW = 25.0  # smallest κ times the number of columns
-
-
 def radius_factor(d: int, n: float, noise: float) -> float:
     """Return κ of d columns and n records, where the Hessian has this noise sd.
 
     It grows with n over the noise of the Hessian, as down-weighted rows cost bias.
     """
-    precise = _RADIUS_FACTOR * n / (4 * d * noise * np.sqrt(2 * d))
-    upper = max(_MAX_RADIUS, _RADIUS_FEW / d)
+    precise = RADIUS_FACTOR * n / (4 * d * noise * np.sqrt(2 * d))
+    upper = max(MAX_LINEAR_RADIUS, MIN_TOTAL_RADIUS / d)
     # above `upper` it grows as the square root, so that noise vanishes and weights do, too
     largest = FARTHEST_SDS**2
-    return float(max(_MIN_RADIUS, _RADIUS_FEW / d, min(precise, np.sqrt(upper * precise), largest)))
-
-
-_FARTHEST_ROWS = 3.0, 12.0
+    return float(
+        max(MIN_RADIUS, MIN_TOTAL_RADIUS / d, min(precise, np.sqrt(upper * precise), largest))
+    )
 
 
 def of_columns(kappa: float, d: int) -> float:
@@ -152,8 +143,7 @@ def of_columns(kappa: float, d: int) -> float:
     A value at the end of its column makes ‖u‖² of a row at most 3 times a typical one (12/d if columns are
     few), so that a far value costs information on its own column, and on no other.
     """
-    most, few = _FARTHEST_ROWS
-    return min(kappa, max(most, few / d))
+    return min(kappa, max(MAX_COLUMN_RADIUS, MAX_TOTAL_COLUMN_RADIUS / d))
 
 
 @dataclass(frozen=True)
@@ -268,7 +258,7 @@ def undispersed(matrix: Array, scale: float) -> Array:
 def column_sds(moments: Array) -> Array:
     """Return the sd of each column, never below .01; that of the intercept is 1."""
     M = moments / moments[0, 0]
-    spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, 1e-4))
+    spread = np.sqrt(np.maximum(np.diag(M) - M[0] ** 2, MIN_COLUMN_VARIANCE))
     spread[0] = 1.0
     return np.asarray(spread)
 
@@ -324,14 +314,16 @@ def posterior(released: Array, columns: Columns, n: float, noise: float) -> Arra
     correlation[exclusive] = (-np.outer(mean, mean) / sd)[exclusive]
     correlation[0] = correlation[:, 0] = 0.0
     np.fill_diagonal(correlation, 1.0)
-    covariance = raised(correlation, _FLAT) * sd
+    covariance = raised(correlation, MIN_CORRELATION_EIGENVALUE) * sd
     covariance[0] = covariance[:, 0] = 0.0
     return np.asarray((covariance + np.outer(mean, mean)) * n)
 
 
 def _means(released: Array, columns: Columns, e: float) -> Array:
     """Return means within what is possible: a level has a share of at least half a noise sd."""
-    mean = np.where(columns.dummy, np.clip(released, e / 2, 1.0), np.clip(released, -1.0, 1.0))
+    mean = np.where(
+        columns.dummy, np.clip(released, MIN_NOISE_SDS * e, 1.0), np.clip(released, -1.0, 1.0)
+    )
     mean[0] = 1.0
     return within_factors(mean, columns)
 
@@ -341,7 +333,7 @@ def within_factors(frequencies: Array, columns: Columns) -> Array:
     result = frequencies.copy()
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        result[levels] *= min(1.0, LEVELS / result[levels].sum())
+        result[levels] *= min(1.0, MAX_LEVEL_SHARE / result[levels].sum())
     return result
 
 
@@ -366,7 +358,7 @@ def refined(noisy: Array, score: Array, noise: float, crude: Crude, columns: Col
     guess = A @ crude.moments @ A.T
     N, left = shrink(noisy, guess * (np.trace(noisy) / np.trace(guess)), noise)
     M = clean(back @ undispersed(N, left) @ back.T, columns, n)
-    M = back @ raised(A @ M @ A.T, _FLOOR * noise * np.sqrt(2 * d)) @ back.T
+    M = back @ raised(A @ M @ A.T, MIN_MOMENT_EIGENVALUE * noise * np.sqrt(2 * d)) @ back.T
     return Moments(
         matrix=(M + M.T) / 2,
         score=back @ score,

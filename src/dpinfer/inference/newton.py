@@ -19,35 +19,36 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.special import expit
 
-from dpinfer.inference.moments import LEVELS, Columns, preconditioner, raised
+from dpinfer.inference.constants import (
+    MAX_LEVEL_SHARE,
+    MAX_OUTCOME_IMBALANCE,
+    MAX_PREDICTOR_SD,
+    MAX_STEP,
+    MIN_RATE_RATIO,
+    MIN_STEP_EIGENVALUE,
+    PILOT_EXPLAINED_SHARE,
+    PILOT_LOG_MEAN_SD,
+    PILOT_LOG_ODDS_SD,
+    REMAINDER_SDS,
+)
+from dpinfer.inference.moments import Columns, preconditioner, raised
 from dpinfer.inference.tails import CountSizes
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST, LOGIT, Family
+from dpinfer.numerics.reasons import Numerical
 
-LARGEST_SPREAD = 4.0
-"""Largest sd of the linear predictor in a pilot estimate."""
-_LARGEST_SHARE = (
-    0.4995  # largest |share - 1/2| of an outcome: no outcome is rarer than one in 2,000
-)
-_EXPECTED = 1.0  # prior sd of the log-odds by all whitened columns together
-_EXPECTED_LOG = 0.5  # prior sd of the logarithm of a mean count
-_MIN_RATE = 0.2  # smallest fitted mean of a level over the mean of the capped count
-# Largest root mean square change of the predictor in one step.  By |h''| <= h' the slope h' of a typical
-# record changes at most threefold; where a direction is not identified, a step would be endless without.
-_MAX_STEP = float(np.log(3.0))
-_HALVINGS = 6  # iterations of a step whose Hessian is that half way along it
-# smallest eigenvalue of H in the prior of a step, over the largest: in directions with less information
-# noise decides, and a prior variance proportional to its inverse would let it make any step
-_MIN_EIGENVALUE = 0.01
-_WIDE = 3.0  # root mean squares of a step up to which a remainder is not clipped
+_HALVINGS: Numerical[int] = 6  # iterations of a step whose Hessian is that half way along it
 # largest change of a predictor, which no record exceeds (`dpinfer.mechanisms.step_sums.remainder_sum`)
-_WIDEST = 60.0
-_MAX_SECOND_DERIVATIVE = 1 / (6 * np.sqrt(3))  # of the logistic function, at p = (3 ± √3)/6
-_TINY = 1e-12
-_SIGNAL = 0.1  # prior share of the variance of a scaled outcome that the columns explain
-_RAREST = 1e-6  # smallest share of a level
+_WIDEST: Numerical[float] = 60.0
+_MAX_SECOND_DERIVATIVE: Numerical[float] = 1 / (
+    6 * np.sqrt(3)
+)  # of the logistic function, at p = (3 ± √3)/6
+_TINY: Numerical[float] = 1e-12
+# one outcome in 2,000, the rarest by `MAX_OUTCOME_IMBALANCE`, has log-odds of -7.6
+_MAX_INTERCEPT: Numerical[float] = 8.0
+_RAREST: Numerical[float] = 1e-6  # smallest share of a level
 # largest factor by which a step may change a Hessian, so that noise alone never makes one singular
-_MAX_CHANGE = 100.0
+_MAX_CHANGE: Numerical[float] = 100.0
 
 
 @lru_cache(maxsize=2)
@@ -112,7 +113,7 @@ def logistic_pilot(
     score.
     """
     d = len(moments)
-    share = float(np.clip(score[0] / n, -_LARGEST_SHARE, _LARGEST_SHARE))
+    share = float(np.clip(score[0] / n, -MAX_OUTCOME_IMBALANCE, MAX_OUTCOME_IMBALANCE))
     mean_slope = 0.25 - share**2
     whitening = preconditioner(moments, columns, n, kappa) * np.sqrt(kappa * d)
     error = float(((whitening @ noise / n) ** 2).sum()) / d + mean_slope / n
@@ -120,7 +121,7 @@ def logistic_pilot(
     toward = whitening @ (score - share * moments[0]) / n
     values, vectors = np.linalg.eigh((white + white.T) / 2)
     values = np.maximum(values, 0.0)
-    ridge = error * d / (_EXPECTED * mean_slope) ** 2
+    ridge = error * d / (PILOT_LOG_ODDS_SD * mean_slope) ** 2
     slopes = whitening.T @ vectors @ (values * (vectors.T @ toward) / (values**2 + ridge))
     slopes[0] = 0.0
     mean = moments[0] / n
@@ -154,7 +155,7 @@ def poisson_pilot(
     cap = sizes.cap
     mean = sizes.capped
     toward = whitening @ (2 * score + (1 - 2 * mean / cap) * moments[0])
-    signal = (2 * _EXPECTED_LOG * mean * sizes.shows / cap) ** 2 / d
+    signal = (2 * PILOT_LOG_MEAN_SD * mean * sizes.shows / cap) ** 2 / d
     error = float(((2 * whitening @ noise) ** 2).sum()) / d + 4 * n * mean / cap
     white = whitening @ moments @ whitening.T
     values, vectors = np.linalg.eigh((white + white.T) / 2)
@@ -162,7 +163,7 @@ def poisson_pilot(
     along = vectors.T @ toward
     slopes = cap / 2 * whitening.T @ vectors @ (values * along / (values**2 + error / signal))
     centre = moments[0] / n
-    rate = max(mean + float(centre @ slopes), _MIN_RATE * mean)
+    rate = max(mean + float(centre @ slopes), MIN_RATE_RATIO * mean)
     coef = slopes / (rate * sizes.shows)
     logs = _logs_of_levels(slopes, rate, centre, columns) / sizes.shows
     coef = np.where(columns.dummy, (coef + logs) / 2, coef)
@@ -179,8 +180,8 @@ def _logs_of_levels(slopes: Array, rate: float, centre: Array, columns: Columns)
     logs = np.zeros(len(slopes))
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        reference = max(rate - float(centre[levels] @ slopes[levels]), _MIN_RATE * rate)
-        logs[levels] = np.log(np.maximum(1 + slopes[levels] / reference, _MIN_RATE))
+        reference = max(rate - float(centre[levels] @ slopes[levels]), MIN_RATE_RATIO * rate)
+        logs[levels] = np.log(np.maximum(1 + slopes[levels] / reference, MIN_RATE_RATIO))
     return logs
 
 
@@ -190,17 +191,17 @@ def _length(spread: float, share: float) -> tuple[float, float]:
     k = 4.0
     a = 0.0
     for _ in range(60):
-        k = min(k, LARGEST_SPREAD / spread)
+        k = min(k, MAX_PREDICTOR_SD / spread)
         for _ in range(8):
             p = expit(a + k * spread * nodes)
             down = float(weights @ p - 0.5 - share) / max(float(weights @ (p * (1 - p))), 0.01)
-            next_a = min(max(a - down, -8.0), 8.0)
+            next_a = min(max(a - down, -_MAX_INTERCEPT), _MAX_INTERCEPT)
             if next_a == a:  # and so for ever
                 break
             a = next_a
         p = expit(a + k * spread * nodes)
         before = k
-        k = k / 2 + min(1 / float(weights @ (p * (1 - p))), LARGEST_SPREAD / spread) / 2
+        k = k / 2 + min(1 / float(weights @ (p * (1 - p))), MAX_PREDICTOR_SD / spread) / 2
         if abs(k - before) <= 1e-10 * k:
             break
     return float(k), a
@@ -238,7 +239,7 @@ def tilted_hessian(hessian: Array, step: Array, columns: Columns) -> Array:
     mean = hessian[0] / total
     covariance = hessian / total - np.outer(mean, mean)
     after, level = _tilted_means(mean, step, columns)
-    before = np.clip(mean, _RAREST, LEVELS)
+    before = np.clip(mean, _RAREST, MAX_LEVEL_SHARE)
     grown = np.where(columns.dummy, after * (1 - after) / (before * (1 - before)), 1.0)
     size = np.sqrt(np.clip(grown, 1 / _MAX_CHANGE, _MAX_CHANGE))
     covariance *= np.outer(size, size)
@@ -260,10 +261,10 @@ def _tilted_means(mean: Array, step: Array, columns: Columns) -> tuple[Array, fl
     level = float(np.exp(np.clip(step[0], -FARTHEST, FARTHEST)))
     for group in np.unique(columns.group[columns.dummy]):
         levels = columns.dummy & (columns.group == group)
-        shares = np.clip(mean[levels], _RAREST, LEVELS)
+        shares = np.clip(mean[levels], _RAREST, MAX_LEVEL_SHARE)
         rates = shares * np.exp(np.clip(step[levels], -FARTHEST, FARTHEST))
         total = max(1 - float(shares.sum()), _RAREST) + float(rates.sum())
-        after[levels] = np.clip(rates / total, _RAREST, LEVELS)
+        after[levels] = np.clip(rates / total, _RAREST, MAX_LEVEL_SHARE)
         level *= total
     return after, level
 
@@ -335,7 +336,7 @@ class LocalModel:
         The error has variance ``noise`` + dispersion · H.  A priori a ~ N(0, τ² H⁻¹), as the error of an
         estimate (Zellner's g-prior, 1986), with τ² by the method of moments from ‖g‖².  H is that at the
         midpoint of the step, by fixed-point iteration, as Newton's method overshoots.  The step is at most
-        `_MAX_STEP`.
+        `MAX_STEP`.
         """
 
         def solved(hessian: Array) -> Array:
@@ -343,12 +344,12 @@ class LocalModel:
             values = np.maximum(values, 0.0)
             along = vectors.T @ score
             error = noise + self.dispersion * values
-            prior = 1 / np.maximum(values / max(values.max(), _TINY), _MIN_EIGENVALUE)
+            prior = 1 / np.maximum(values / max(values.max(), _TINY), MIN_STEP_EIGENVALUE)
             signal = (along @ along - error.sum()) / max((prior * values**2).sum(), _TINY)
             if signal <= 0:
                 return np.zeros(len(score))
             step = vectors @ (prior * values * along / (prior * values**2 + error / signal))
-            return np.asarray(step * min(1.0, _MAX_STEP / max(self.length(hessian, step), _TINY)))
+            return np.asarray(step * min(1.0, MAX_STEP / max(self.length(hessian, step), _TINY)))
 
         step = solved(hessian)
         for _ in range(_HALVINGS):
@@ -363,7 +364,7 @@ class LocalModel:
         most the root of that mean times e^Z - 1 - Z; and of a logit it is at most B Z²/(6 √3), by
         |h''| <= 1/(6 √3) and w‖u‖ max(p, 1 - p) <= B.
         """
-        farthest = min(_WIDE * max(self.length(hessian, step), _TINY), _WIDEST)
+        farthest = min(REMAINDER_SDS * max(self.length(hessian, step), _TINY), _WIDEST)
         mean_slope = self._total_slope(hessian) / self.moments[0, 0]
         by_length = min(float(np.linalg.norm(step)) / farthest, np.sqrt(mean_slope))
         by_length *= np.expm1(farthest) - farthest
@@ -380,6 +381,6 @@ def least_squares_pilot(moments: Array, score: Array, noise: Array, n: float) ->
     d = len(moments)
     values, vectors = np.linalg.eigh(moments)
     values = np.maximum(values, 0.0)
-    error = float(np.trace(noise)) / d + _SIGNAL * n
+    error = float(np.trace(noise)) / d + PILOT_EXPLAINED_SHARE * n
     along = vectors.T @ score
-    return np.asarray(vectors @ (values * along / (values**2 + error * d / _SIGNAL)))
+    return np.asarray(vectors @ (values * along / (values**2 + error * d / PILOT_EXPLAINED_SHARE)))

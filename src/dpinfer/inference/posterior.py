@@ -26,6 +26,14 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from dpinfer.inference.constants import (
+    CLEAR_SDS,
+    LEVEL_PRIOR_SD,
+    MIN_EVENTS,
+    MIN_RECORDS,
+    MIN_SIGNAL,
+    SURE_SDS,
+)
 from dpinfer.inference.hessian import (
     HessianPosterior,
     HessianPrior,
@@ -39,32 +47,19 @@ from dpinfer.inference.joint import (
     NO_EVENTS,
     PRIVACY_NOISE,
     REFERENCE,
-    SIGNAL,
     Answers,
     Joint,
     VarianceTerm,
 )
-from dpinfer.inference.moments import (
-    CLEAR,
-    MIN_EVENTS,
-    SURE,
-    Columns,
-    Moments,
-    Scales,
-    column_sds,
-    raised,
-    shrink,
-)
+from dpinfer.inference.moments import Columns, Moments, Scales, column_sds, raised, shrink
 from dpinfer.inference.newton import LocalModel
 from dpinfer.numerics.arrays import Array, Indices, solved
 from dpinfer.numerics.links import Family
+from dpinfer.numerics.reasons import Numerical
 
-LEVEL = 2.5
-"""S of a level, and of two sds of a number, in log-odds (cf. Gelman et al. 2008, Annals of Applied Statistics 2)."""
-MIN_RECORDS = 15.0
-"""The fewest records of a level whose mean is near normal, in least squares."""
-_ROUNDS = 8  # fixed-point iterations for the second moment of δ, which the noise of H multiplies
-_LOOSE = 1e-2  # S over the prior sd of the intercept, which makes its prior flat
+# fixed-point iterations for the second moment of δ, which the noise of H multiplies
+_ROUNDS: Numerical[int] = 8
+_LOOSE: Numerical[float] = 1e-2  # S over the prior sd of the intercept, which makes its prior flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,7 +169,9 @@ class ReleasedFit:
 
 def log_odds_sizes(spread: Array, dummy: npt.NDArray[np.bool_]) -> Array:
     """Return S of a logistic fit: 2.5 for levels, functions of splines, the intercept and 2 sds of numbers."""
-    return np.where(dummy | (np.arange(len(dummy)) == 0), LEVEL, LEVEL / 2 / spread)
+    return np.where(
+        dummy | (np.arange(len(dummy)) == 0), LEVEL_PRIOR_SD, LEVEL_PRIOR_SD / 2 / spread
+    )
 
 
 def outcome_sizes(spread: Array, dummy: npt.NDArray[np.bool_], outcome: float) -> Array:
@@ -235,7 +232,7 @@ def _doubt_of_splines(fit: ReleasedFit) -> Array:
         counted[local.columns, 1:] = local.matrix.T
         counted[local.columns[0], 0] = 1.0
         counted[:, 0] -= counted[:, 1:].sum(axis=1)
-        if _doubt(fit, counted).max() > 1 / CLEAR:
+        if _doubt(fit, counted).max() > 1 / CLEAR_SDS:
             found[local.columns[1:]] = NO_EVENTS
     return found
 
@@ -328,13 +325,13 @@ def enough_events(fit: ReleasedFit) -> bool:
     off = float(last.score @ level)
     number = float(level @ last.hessian @ level) + (off if last.family.counts else -abs(off))
     noise = np.hypot(last.score_noise * length, last.scales.hessian * length**2)
-    return bool(number >= MIN_EVENTS * fit.dispersion + SURE * noise)
+    return bool(number >= MIN_EVENTS * fit.dispersion + SURE_SDS * noise)
 
 
 def varies(fit: ReleasedFit) -> npt.NDArray[np.bool_]:
-    """Return which columns have a variance, weighted by h', of at least `SIGNAL` noise sds of the Hessian."""
+    """Return which columns have a variance, weighted by h', of at least `MIN_SIGNAL` noise sds of the Hessian."""
     H = _last_hessian(fit)
-    return np.asarray(np.diag(H.raw) > SIGNAL * np.diag(H.entry_sd))
+    return np.asarray(np.diag(H.raw) > MIN_SIGNAL * np.diag(H.entry_sd))
 
 
 def _last_hessian(fit: ReleasedFit) -> ReleasedMoments:
@@ -369,7 +366,7 @@ def posterior(fit: ReleasedFit) -> Joint:
     level = few.level
     if last.exact:
         number = np.diag(S.matrix)
-        scarce = columns.dummy & (number < np.maximum(MIN_RECORDS, CLEAR * S.variance_sd))
+        scarce = columns.dummy & (number < np.maximum(MIN_RECORDS, CLEAR_SDS * S.variance_sd))
         level = np.where(scarce, NO_EVENTS, level)
     curvature_correction = (
         np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
@@ -623,4 +620,4 @@ def _instead(
 def _best_known(joint: Joint, levels: Indices) -> int | None:
     """Return the level of a factor with the least relative noise of its events; None if all may be 0."""
     best = int(levels[np.argmin(joint.few[levels])])
-    return best if joint.few[best] <= 1 / CLEAR else None
+    return best if joint.few[best] <= 1 / CLEAR_SDS else None

@@ -13,31 +13,23 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
+from dpinfer.inference.constants import (
+    FALSE_MAGNITUDE,
+    MAGNITUDE_DECAY,
+    MAX_OUTSIDE,
+    PLAUSIBLE_EXPONENT,
+    RANGE_SDS,
+)
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import BINS, MAGNITUDES, ZERO_BIN
 from dpinfer.numerics.noise_laws import Gaussian, Law
+from dpinfer.numerics.reasons import Numerical
 
-OUTSIDE = 0.004
-"""The share of records or units that may lie beyond either end of a range."""
-
-
-# noise sds by which counts at an end are distinguished from 0, or raised to an upper bound
-_CLEAR_SDS = 2.0
-
-
-_CHANCE = 0.002  # that noise alone passes for a magnitude of a column
-
-
-# powers of two beyond which a magnitude is less and less plausible: noise must pass for it less
-# often
-_TYPICAL_EXPONENT = 16
-
-
-_STEPS = 40  # rounding moves an end by at most this part of the range
+_STEPS: Numerical[int] = 40  # rounding moves an end by at most this part of the range
 
 
 def narrowed(
-    counts: Array, low: float, high: float, n: float, noise: float, sure: float = _CLEAR_SDS
+    counts: Array, low: float, high: float, n: float, noise: float, sure: float = RANGE_SDS
 ) -> tuple[float, float]:
     """[low, high] without the bins at either end that hold next to nothing, in ``sure`` sds of the
     noise; as it is, if all of them do.
@@ -49,11 +41,11 @@ def narrowed(
     return float(edges[first]), float(edges[last])
 
 
-def _filled(counts: Array, n: float, noise: float, sure: float = _CLEAR_SDS) -> tuple[int, int]:
+def _filled(counts: Array, n: float, noise: float, sure: float = RANGE_SDS) -> tuple[int, int]:
     """The first bin, and the one after the last, without those at either end that hold next to
     nothing: a share of n that may be lost, or what noise alone may add up to.
     """
-    bound = np.maximum(OUTSIDE * n, sure * noise * np.sqrt(np.arange(1, len(counts) + 1)))
+    bound = np.maximum(MAX_OUTSIDE * n, sure * noise * np.sqrt(np.arange(1, len(counts) + 1)))
 
     def empty(from_end: Array) -> int:
         return int(np.argmax(np.append(np.cumsum(from_end) > bound, True)))
@@ -61,17 +53,17 @@ def _filled(counts: Array, n: float, noise: float, sure: float = _CLEAR_SDS) -> 
     return empty(counts), len(counts) - empty(counts[::-1])
 
 
-_ENDS = np.concatenate([[2 * MAGNITUDES[0]], MAGNITUDES, [2 * MAGNITUDES[-1]]])
+_ENDS: Numerical[Array] = np.concatenate([[2 * MAGNITUDES[0]], MAGNITUDES, [2 * MAGNITUDES[-1]]])
 
 
 # of each bin, by the exponent of an edge
-_EXPONENTS = np.abs(np.log2(np.abs(np.insert(MAGNITUDES, ZERO_BIN, 1.0))))
+_EXPONENTS: Numerical[Array] = np.abs(np.log2(np.abs(np.insert(MAGNITUDES, ZERO_BIN, 1.0))))
 
 
-_PLAUSIBLE = (1 + _EXPONENTS / _TYPICAL_EXPONENT) ** -2.0
-
-
-_CHANCES = _CHANCE * _PLAUSIBLE / _PLAUSIBLE.sum()  # of each bin
+def _chances() -> Array:
+    """Return the probability that noise alone passes for each magnitude."""
+    plausible = (1 + _EXPONENTS / PLAUSIBLE_EXPONENT) ** -MAGNITUDE_DECAY
+    return np.asarray(FALSE_MAGNITUDE * plausible / plausible.sum())
 
 
 @dataclass(frozen=True)
@@ -101,8 +93,8 @@ class Range:
 def clear_of(law: Law) -> Array:
     """Return what the count of each magnitude must exceed: noise alone does so in 1 of 500 columns."""
     if isinstance(law, Gaussian):
-        return np.asarray(-law.scale * ndtri(_CHANCES))
-    return np.asarray(-np.log(2 * _CHANCES) / law.rate)
+        return np.asarray(-law.scale * ndtri(_chances()))
+    return np.asarray(-np.log(2 * _chances()) / law.rate)
 
 
 def magnitude(counts: Array, law: Law) -> Range | None:
@@ -134,7 +126,7 @@ def zoomed(counts: Array, known: Range, law: Law) -> Range:
 
     def most(side: Array) -> float:
         """An upper bound of the units of some bins."""
-        return max(0.0, float(side.sum())) + _CLEAR_SDS * noise * math.sqrt(len(side))
+        return max(0.0, float(side.sum())) + RANGE_SDS * noise * math.sqrt(len(side))
 
     edges = known.edges
     beyond = (most(counts[: first + 1]), most(counts[last + 1 :]))

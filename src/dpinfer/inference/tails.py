@@ -5,7 +5,7 @@
 | s₀, p₀ | a size that clearly many records exceed, and their share         | `start`, `share` |
 | ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`        |
 |        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `_MEAN_EXCESSES` |
-|        | how likely a law is before the counts are seen                   | `_PRIOR`         |
+|        | how likely a law is before the counts are seen                   | `_prior_at`      |
 | b      | a clip, beyond s₀ or below it                                    | `clip`           |
 
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
@@ -15,35 +15,40 @@ counts would miss that there may be more.
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 
-from dpinfer.inference.moments import CLEAR
+from dpinfer.inference.constants import (
+    CLEAR_SDS,
+    FAILURE_RATE_SLACK,
+    MIN_TAIL_RECORDS,
+    TAIL_END_RECORDS,
+    TAIL_SDS,
+    TAIL_START_OCTAVES,
+)
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Numerical
 
-# noise sds that the limit of the mean excess adds: it holds in about 39 of 40 fits
-_SURE = 2.0
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
 # regression has no standard errors either
-_SHAPES = (np.arange(-12, 12) + 0.5)[:, None] / 24
+_SHAPES: Numerical[Array] = (np.arange(-12, 12) + 0.5)[:, None] / 24
 # mean excesses beyond s₀, over s₀
-_MEAN_EXCESSES = np.geomspace(0.05, 3.0, 27)
+_MEAN_EXCESSES: Numerical[Array] = np.geomspace(0.05, 3.0, 27)
+
+
 # The local index s P'(s)/P(s) of a tail does not fall with s: laws are of increasing generalised
 # failure rate (Lariviere, 2006), as normal, log-normal, gamma, Weibull, t and Pareto laws are.  So a
 # body that falls off fast leaves no room for a heavy tail that is nowhere seen.  All laws of this
 # class are equally likely before the counts are seen
-_PRIOR = np.where(_MEAN_EXCESSES >= 0.9 * _SHAPES / (1 - _SHAPES), 1.0, 0.0)
-# records that a law expects beyond its end.  Squares beyond a clip have no mean by a law without a
-# variance: those that one table in three has are counted
-_BEYOND_END = 1 / 3
-# powers of two from the farthest edge that noise lets be seen to s₀
-_INSIDE = 1
-_TINY = 1e-12  # tails of a negative shape have an end
-FEW = 10.0
-"""Records whose mean is known to a third of itself or so."""
-_POINTS = 150  # sizes below s₀, and beyond it, at which a clip may be
+@cache
+def _prior_at(slack: float) -> Array:
+    return np.where(slack * _SHAPES / (1 - _SHAPES) <= _MEAN_EXCESSES, 1.0, 0.0)
+
+
+_TINY: Numerical[float] = 1e-12  # tails of a negative shape have an end
+_POINTS: Numerical[int] = 150  # sizes below s₀, and beyond it, at which a clip may be
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +119,11 @@ class Tail:
         upper[0] = max(self.largest, self.end)
         beyond = np.maximum(upper - clip, 0.0)
         seen = max(float(self.counts @ beyond), 0.0)
-        return (seen + _SURE * float(np.linalg.norm(self.noise * beyond))) / self.n
+        return (seen + TAIL_SDS * float(np.linalg.norm(self.noise * beyond))) / self.n
 
     def max_beyond(self, sizes: Array) -> Array:
         """The largest share beyond each size that the counts let be, in about 39 of 40 fits."""
-        share = (np.cumsum(self.counts) + _SURE * self._deviation) / self.n
+        share = (np.cumsum(self.counts) + TAIL_SDS * self._deviation) / self.n
         share = np.clip(np.maximum.accumulate(share), 0.0, 1.0)
         place = np.searchsorted(self.edges[::-1], sizes, side="right") - 1
         return np.where(place < 0, 1.0, share[::-1][np.maximum(place, 0)])
@@ -135,9 +140,9 @@ class Tail:
         All bins beyond an edge are judged together.  Below a generous bound that adds up the noise
         of empty ones, so that bins are also judged with their neighbours alone.
         """
-        clear = np.cumsum(self.counts) > CLEAR * self._deviation
+        clear = np.cumsum(self.counts) > CLEAR_SDS * self._deviation
         if self.generous:
-            clear |= self._together() > CLEAR * self.noise
+            clear |= self._together() > CLEAR_SDS * self.noise
         return int(np.argmax(np.append(clear, True)))
 
     def _together(self) -> Array:
@@ -151,7 +156,7 @@ class Tail:
         return np.asarray(np.where(first < last, over_root, -np.inf).max(axis=1))
 
 
-GROUPS = 8
+GROUPS: Numerical[int] = 8
 """Number of equally likely groups of laws, ordered by the weight of their tails: enough to tell an
 average from a median.
 """
@@ -171,7 +176,7 @@ class TailLaw:
     def _first(self) -> int:
         """The place of the edge s₀."""
         inner = int(np.flatnonzero(self.tail.edges >= self.min_start)[-1])
-        return min(self.tail.farthest_clear + _INSIDE, inner)
+        return min(self.tail.farthest_clear + int(TAIL_START_OCTAVES), inner)
 
     @property
     def start(self) -> float:
@@ -209,8 +214,9 @@ class TailLaw:
         off = counts - records[..., None] * expected
         log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
         log_likelihood -= 0.5 * np.log(information)
-        log_likelihood[_PRIOR == 0] = -np.inf
-        found = _PRIOR * np.exp(log_likelihood - log_likelihood.max())
+        prior = _prior_at(FAILURE_RATE_SLACK)
+        log_likelihood[prior == 0] = -np.inf
+        found = prior * np.exp(log_likelihood - log_likelihood.max())
         return found / found.sum(), records / n
 
     def _survival(self, sizes: Array) -> Array:
@@ -231,7 +237,7 @@ class TailLaw:
 
         So a bound that is too generous does not count.
         """
-        records = np.maximum(self.tail.n * self._judged[1] / _BEYOND_END, 1.0)
+        records = np.maximum(self.tail.n * self._judged[1] / TAIL_END_RECORDS, 1.0)
         scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
         farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
         return np.asarray(np.clip(farthest, self.tail.clear_reach, self._end))
@@ -337,7 +343,7 @@ class CountSizes:
         larger than it, where outcomes are counts.
         """
         tail = self.tail
-        clear = np.flatnonzero(tail.counts[:-1] > CLEAR * tail.noise)
+        clear = np.flatnonzero(tail.counts[:-1] > CLEAR_SDS * tail.noise)
         place = int(clear[-1]) if len(clear) else tail.farthest_clear
         return float(np.append(tail.largest, tail.edges)[place])
 
@@ -369,5 +375,5 @@ class CountSizes:
             shows=float(shown[best] / below[best]),
             reach=tail.clear_reach,
             tail=tail,
-            largest=TailLaw(tail).exceeded_by(FEW),
+            largest=TailLaw(tail).exceeded_by(MIN_TAIL_RECORDS),
         )

@@ -53,19 +53,25 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, ndtr, ndtri
 
-from dpinfer.inference.joint import OPEN, SIGNAL
-from dpinfer.inference.moments import CLEAR, SMALLEST, raised
+from dpinfer.inference.constants import (
+    CLEAR_SDS,
+    MAX_ERROR_SHARE,
+    MIN_SIGNAL,
+    MIN_TAIL_RECORDS,
+    MISFIT_SDS,
+    NEGLIGIBLE_VARIANCE,
+)
+from dpinfer.inference.moments import SMALLEST, raised
 from dpinfer.inference.newton import normal_nodes
-from dpinfer.inference.tails import FEW, GROUPS, Tail, TailLaw
+from dpinfer.inference.tails import GROUPS, Tail, TailLaw
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.reasons import Numerical
 
-NEGLIGIBLE = 0.01
-"""Part of a sampling variance that nobody would miss: half a percent of a length."""
-_CANDIDATES = 60
-# sds of a number from its mean: most records are nearer, and decide its slope
-_ENDS = 2.0
-_FRACTIONS = np.linspace(0.0, 1.0, 11)  # at which f is tried; between two it is interpolated
+_CANDIDATES: Numerical[int] = 60
+_FRACTIONS: Numerical[Array] = np.linspace(
+    0.0, 1.0, 11
+)  # at which f is tried; between two it is interpolated
 
 Sides = tuple[TailLaw | None, TailLaw | None]
 """The laws of distances above and below a centre."""
@@ -156,10 +162,10 @@ class Histograms:
         together = np.sum(self.counts, axis=0)
         sd = self.noise * np.sqrt(len(self.counts))
         inner = together[1:-1]
-        # noise alone exceeds this in any of the inner bins as seldom as `CLEAR` in one
-        each = -float(ndtri(ndtr(-CLEAR) / len(inner)))
-        none = inner.sum() <= CLEAR * sd * np.sqrt(len(inner)) and (inner <= each * sd).all()
-        return bool(none and min(together[0], together[-1]) > CLEAR * sd)
+        # noise alone exceeds this in any of the inner bins as seldom as `CLEAR_SDS` in one
+        each = -float(ndtri(ndtr(-CLEAR_SDS) / len(inner)))
+        none = inner.sum() <= CLEAR_SDS * sd * np.sqrt(len(inner)) and (inner <= each * sd).all()
+        return bool(none and min(together[0], together[-1]) > CLEAR_SDS * sd)
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +195,7 @@ class NumberLaws:
 
     def far(self, j: int) -> float:
         """Return the distance from the mean that a few records are expected to exceed."""
-        sizes = [law.exceeded_by(FEW) for law in self.laws[j] if law is not None]
+        sizes = [law.exceeded_by(MIN_TAIL_RECORDS) for law in self.laws[j] if law is not None]
         return math.sqrt(self.variance[j]) * max(sizes, default=1.0)
 
     def gentle(self, coef: Array, largest: float) -> Array:
@@ -252,7 +258,7 @@ class WinsorLimits:
                 if law is None:
                     continue
                 sizes, beyond = law.curve
-                values = unit * np.minimum(sizes, farthest) * np.maximum(sizes - _ENDS, 0.0)
+                values = unit * np.minimum(sizes, farthest) * np.maximum(sizes - MISFIT_SDS, 0.0)
                 if values[-1] <= clips[0]:
                     continue
                 grid = np.append(
@@ -356,17 +362,17 @@ def winsor_limits(
         stretch = costs.stretch(reaches, tolerance)
         bias2 = information * tolerance * (slope * bias) ** 2
         signal = 1 / (costs.hessian_share * stretch)
-        unknown[j] |= bool(signal.max() < SIGNAL)
+        unknown[j] |= bool(signal.max() < MIN_SIGNAL)
         # the signal is a forecast, so a limit beyond the radius needs twice the threshold
-        allowed = (stretch <= 1) | (signal >= 2 * SIGNAL)
+        allowed = (stretch <= 1) | (signal >= 2 * MIN_SIGNAL)
         if costs.largest is not None:
             allowed &= np.abs(slope) * limits <= math.log(costs.largest)
         allowed[0] = True
         cost = np.where(allowed, 1 + costs.noise(stretch) + bias2, np.inf)
         best = int(np.argmin(cost))
-        if cost[best] > information * tolerance * (OPEN * costs.size) ** 2:
+        if cost[best] > information * tolerance * (MAX_ERROR_SHARE * costs.size) ** 2:
             best = int(np.flatnonzero(allowed & (stretch <= stretch[0]))[-1])
-        if bias2[best] > NEGLIGIBLE:
+        if bias2[best] > NEGLIGIBLE_VARIANCE:
             distance[j] = sd * limits[best]
         reach[j] = sd * reaches[best]
         chosen[j] = limits[best]

@@ -29,17 +29,18 @@ from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms.histograms import BoundedCounts, counts_of
 from dpinfer.mechanisms.sums import Block, OfBlock, weighted_sum
 from dpinfer.numerics.arrays import Array, Indices
+from dpinfer.numerics.reasons import Numerical
 
 Cells = npt.NDArray[np.int32]
 CountArray = npt.NDArray[np.int64]
 # The scales of a joint query are quotients of rounded roots: a few units in the last place, far below 2⁻⁴⁰.
-_ROUNDED = 1 - 2.0**-40
-CELLS = 2**16
+_ROUNDED: Numerical[float] = 1 - 2.0**-40
+CELLS: Numerical[int] = 2**16
 """Cells that the range of a number is divided into: the resolution of every quartile."""
 # Histograms whose bins are found in a table of all cells: the tables take 64 MB.
-_MAX_TABLES = 2**10
-QUARTILES = (0.25, 0.5, 0.75)
-POWERS = 5
+_MAX_TABLES: Numerical[int] = 2**10
+QUARTILES: Numerical[tuple[float, ...]] = (0.25, 0.5, 0.75)
+POWERS: Numerical[int] = 5
 """Powers of t whose sums one pass keeps, from t⁰ to t⁴."""
 
 

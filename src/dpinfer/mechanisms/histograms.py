@@ -14,10 +14,11 @@ import numpy.typing as npt
 from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import Block, BoundedSum, squared_norms
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Numerical
 
 # Octaves of a histogram of influences.  The first edge is the largest influence that rows can have, so that
 # a clip of 2⁻¹² of it can still be chosen; below that the clipping bias is of order 2⁻¹² and no clip is needed.
-_INFLUENCE_BINS = 13
+_INFLUENCE_BINS: Numerical[int] = 13
 
 
 @dataclass(frozen=True)

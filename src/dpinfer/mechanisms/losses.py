@@ -20,8 +20,9 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Numerical
 
-ROUNDING = 1e-9
+ROUNDING: Numerical[float] = 1e-9
 """By how much a promise may be missed, relative to it."""
 
 

@@ -15,6 +15,7 @@ from dpinfer.errors import InputError
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.sums import OfBlock
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Numerical
 
 Totals = Callable[[Array], tuple[float | Callable[[], float], Array, Array]]
 """From coefficients to value, gradient and Hessian of the objective; the value may be a function,
@@ -27,11 +28,11 @@ Gradient = Callable[[Array], Array]
 Total = Callable[[OfBlock], Array]
 """The sum over the records."""
 
-_IDLE = 20  # steps without any gain after which rounding has the last word
+_IDLE: Numerical[int] = 20  # steps without any gain after which rounding has the last word
 # what a Newton step leaves of the gradient where a Hessian serves for more than one step
-_NEAR = 0.05
-_GAIN = 0.3  # what a step with an old Hessian must leave at most
-_ROUGH = 1e-3  # gradient per record that is small for a sample
+_NEAR: Numerical[float] = 0.05
+_GAIN: Numerical[float] = 0.3  # what a step with an old Hessian must leave at most
+_ROUGH: Numerical[float] = 1e-3  # gradient per record that is small for a sample
 
 
 @dataclass(frozen=True)

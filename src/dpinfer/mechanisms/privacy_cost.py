@@ -26,8 +26,9 @@ from scipy.special import erfcx, log_ndtr, ndtr
 
 from dpinfer.errors import InputError
 from dpinfer.numerics.arrays import Array, boundary
+from dpinfer.numerics.reasons import Numerical
 
-ORDERS = np.geomspace(1e-2, 1e5, 301)
+ORDERS: Numerical[Array] = np.geomspace(1e-2, 1e5, 301)
 """α - 1 of the orders at which divergences are compared; every order gives a valid ε, so a grid
 will do.
 """
@@ -39,24 +40,28 @@ LOGISTIC = "logistic"
 OF_UNITS = " of units"
 """Behind the shape of a loss: it is the mean over the rows of a unit, whose Hessian has any rank."""
 
-_CELLS = np.linspace(0.5, 1.0, 2049)  # of u
-_NORMAL = np.linspace(-12.0, 12.0, 2**14 + 1)
+_CELLS: Numerical[Array] = np.linspace(0.5, 1.0, 2049)  # of u
+_NORMAL: Numerical[Array] = np.linspace(-12.0, 12.0, 2**14 + 1)
 # of the cells between them, each side from its own tail
-_MASS = np.where(_NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL)))
-_HUGE = 1e9  # times the scale without curvature: no noise larger than that is of use
-_TINY = 1e-12  # an ε of 0 is no budget; rounding it up keeps the promise
-_SQRT_HALF = math.sqrt(0.5)
-_SQRT_HALF_PI = math.sqrt(math.pi / 2)
-_SQRT_2_PI = math.sqrt(2 * math.pi)
-_UNIT = 2.0**-49  # 16 units in the last place, for the few roundings of a formula
-_VANISHING = 1e-307  # what is smaller may vanish
-_FAR = 1e6  # deviations: nothing is left beyond
-_SMALL_MU = 0.05
-_GAUSS = [  # places in [0, 1] and weights of the rule with four places
+_MASS: Numerical[Array] = np.where(
+    _NORMAL[1:] > 0, -np.diff(ndtr(-_NORMAL)), np.diff(ndtr(_NORMAL))
+)
+# times the scale without curvature: no noise larger than that is of use
+_HUGE: Numerical[float] = 1e9
+_TINY: Numerical[float] = 1e-12  # an ε of 0 is no budget; rounding it up keeps the promise
+_SQRT_HALF: Numerical[float] = math.sqrt(0.5)
+_SQRT_HALF_PI: Numerical[float] = math.sqrt(math.pi / 2)
+_SQRT_2_PI: Numerical[float] = math.sqrt(2 * math.pi)
+_UNIT: Numerical[float] = 2.0**-49  # 16 units in the last place, for the few roundings of a formula
+_VANISHING: Numerical[float] = 1e-307  # what is smaller may vanish
+_FAR: Numerical[float] = 1e6  # deviations: nothing is left beyond
+_SMALL_MU: Numerical[float] = 0.05
+# places in [0, 1] and weights of the rule with four places
+_GAUSS: Numerical[list[tuple[float, float]]] = [
     ((1 + place) / 2, weight / 2)
     for place, weight in zip(*np.polynomial.legendre.leggauss(4), strict=True)
 ]
-_FLAT = 1e-12  # of k: below it the two bounds of D_α/α are 2/s² up to k²
+_FLAT: Numerical[float] = 1e-12  # of k: below it the two bounds of D_α/α are 2/s² up to k²
 
 
 def zcdp_from_pure(epsilon: float) -> float:

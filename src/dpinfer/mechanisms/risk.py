@@ -48,8 +48,9 @@ from dpinfer.mechanisms.sums import (
     weighted_sum,
 )
 from dpinfer.numerics.arrays import Array, svec, unsvec
+from dpinfer.numerics.reasons import Numerical
 
-_STACKS: dict[type, float] = {Logistic: 1.0356, SmoothedQuantile: 1.0356}
+_STACKS: Numerical[dict[type, float]] = {Logistic: 1.0356, SmoothedQuantile: 1.0356}
 """Losses whose slope and curvature peak apart: a bound of sqrt(v² f''² + f'⁴)/L² with v = L²/t."""
 
 

@@ -37,10 +37,40 @@ from dpinfer.mechanisms.sums import (
 )
 from dpinfer.numerics.arrays import Array, svec, unsvec
 from dpinfer.numerics.links import FARTHEST, Family
+from dpinfer.numerics.reasons import Constant, Numerical
 
 _TINY = np.finfo(float).tiny
+HESSIAN_WEIGHT = Constant(
+    0.5,
+    name="HESSIAN_WEIGHT",
+    decides="the squared weight of the Hessian beside the score, in least squares and counts, records replaced",
+    reason="a replaced record changes the score most where the matrices do not change at all, so that they cost little "
+    "beside it",
+    source="convention; the sensitivity is proved for every weight",
+)
+SCORE_COV_WEIGHT = Constant(
+    0.45,
+    name="SCORE_COV_WEIGHT",
+    decides="the squared weight of the score covariance beside the score, in the same fits",
+    reason="nearly as large as that of the Hessian, and below 1/2, up to which the sensitivity is proved",
+    source="derivation of the bound; below it a convention",
+)
+HESSIAN_WEIGHT_ADD_REMOVE = Constant(
+    0.25,
+    name="HESSIAN_WEIGHT_ADD_REMOVE",
+    decides="the squared weight of the Hessian, in least squares and counts where a record is added or removed",
+    reason="a record that is added changes score and matrices at once, so that matrices cost more beside the score",
+    source="convention; the sensitivity is proved for every weight",
+)
+SCORE_COV_WEIGHT_ADD_REMOVE = Constant(
+    0.15,
+    name="SCORE_COV_WEIGHT_ADD_REMOVE",
+    decides="the squared weight of the score covariance, in the same fits",
+    reason="smaller than that of the Hessian, as where records are replaced",
+    source="convention; the sensitivity is proved up to 1/2",
+)
 # the smallest influence that a clip is divided by: the squares of a shorter row underflow
-_MIN_INFLUENCE = 1e-150
+_MIN_INFLUENCE: Numerical[float] = 1e-150
 
 
 def row_weights(family: Family, rows: Array, predictor: Array, max_influence: float) -> Array:
@@ -179,7 +209,9 @@ class Stack:
 
         A replaced record changes the score most where the matrices do not change at all.
         """
-        return cls(0.5, 0.45, neighbours) if neighbours.counted else cls(0.25, 0.15, neighbours)
+        if neighbours.counted:
+            return cls(HESSIAN_WEIGHT, SCORE_COV_WEIGHT, neighbours)
+        return cls(HESSIAN_WEIGHT_ADD_REMOVE, SCORE_COV_WEIGHT_ADD_REMOVE, neighbours)
 
     @property
     def bound(self) -> float:

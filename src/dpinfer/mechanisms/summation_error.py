@@ -23,11 +23,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.reasons import Numerical
 
-UNIT = 2.0**-53
-DEFAULT_MAX_RECORDS = 2**28
+UNIT: Numerical[float] = 2.0**-53
+DEFAULT_MAX_RECORDS: Numerical[int] = 2**28
 """Records up to which the slack of every bound has room for what floats do to a sum."""
-SUMMATION_ERROR = 2.0**-15
+SUMMATION_ERROR: Numerical[float] = 2.0**-15
 """The largest effect of the order of so many rows on a sum, relative to its bound."""
 
 
@@ -99,7 +100,7 @@ def remainder_error(row_map: Array, row_bounds: RowBounds, step: float, clip: fl
     )
 
 
-_FARTHEST = 60.0  # a step of a predictor goes no farther
+_FARTHEST: Numerical[float] = 60.0  # a step of a predictor goes no farther
 
 
 def _product(matrix: Array) -> float:

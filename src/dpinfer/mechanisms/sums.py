@@ -34,19 +34,20 @@ from dpinfer.errors import PrivacyError
 from dpinfer.mechanisms import summation_error
 from dpinfer.mechanisms.summation_error import carried
 from dpinfer.numerics.arrays import Array, Indices, svec
+from dpinfer.numerics.reasons import Numerical
 
 UNIT = summation_error.UNIT
-BLOCK = 2048
+BLOCK: Numerical[int] = 2048
 """Most records of a block.  Other blocks than the changed record's give the same bits for
 neighbours (replace).
 """
 DEFAULT_MAX_RECORDS = summation_error.DEFAULT_MAX_RECORDS
 """The public ceiling of the number of records where nothing else is declared and it is private."""
-MAX_RECORDS = 2**40
+MAX_RECORDS: Numerical[int] = 2**40
 """No table has more: sums are proved up to here."""
-STRETCH = 2**21
+STRETCH: Numerical[int] = 2**21
 """Sums that are added one after the other: at least the blocks of the usual number of records."""
-SLACK = 2.0**-11
+SLACK: Numerical[float] = 2.0**-11
 """What the bound of a sum is raised by, relatively: half for the grid, half for the errors of two
 float sums over the usual number of records.
 """
@@ -219,7 +220,7 @@ class Block:
         return replace(self, rows=rows, weights=self.shares * row_weights(rows))
 
 
-LARGEST = 1e148
+LARGEST: Numerical[float] = 1e148
 """Of the entries of a matrix that rows are mapped by: a squared norm stays finite for up to a
 million columns.
 """
