@@ -7,7 +7,7 @@ import ast
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 PRIVATE = {
@@ -73,12 +73,16 @@ def _of_body(body: list[ast.stmt], *, top: bool) -> Iterator[tuple[int, str]]:
             yield from _of_body(node.body, top=top)
 
 
-def private_words(root: Path) -> list[str]:
-    """``file:line: identifier`` of every name with a private word."""
+def _modules(root: Path) -> list[Path]:
+    return [root] if root.is_file() else sorted(root.rglob("*.py"))
+
+
+def private_words(root: Path, aliases: Collection[str] = ()) -> list[str]:
+    """``file:line: identifier`` of every name with a private word, but for ``aliases``."""
     faults = []
-    for path in sorted(root.rglob("*.py")):
+    for path in _modules(root):
         for number, name in identifiers(path):
-            if PRIVATE & set(words(name)):
+            if name not in aliases and PRIVATE & set(words(name)):
                 faults.append(f"{path}:{number}: {name}")
     return faults
 
@@ -87,7 +91,7 @@ def repeated_classes(*roots: Path) -> dict[str, list[str]]:
     """Classes that are defined more than once, with their files."""
     files = defaultdict(list)
     for root in roots:
-        for path in sorted(root.rglob("*.py")):
+        for path in _modules(root):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.ClassDef):
                     files[node.name].append(f"{path}:{node.lineno}")
