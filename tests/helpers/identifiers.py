@@ -28,6 +28,7 @@ TERMS = (
     "least_squares",
     "line_number",
     "line_numbers",
+    "line_search",
     "lost_state",
     "not_found",
     "one_line",
