@@ -23,7 +23,7 @@ from dpinfer.inference.error_laws import BiasedNormal
 from dpinfer.inference.moments import CLEAR
 from dpinfer.numerics.arrays import Array
 
-OPEN = 0.4
+MAX_SE_SHARE = 0.4
 """A contrast is reported if its standard error is at most this share of its prior sd."""
 SIGNAL = 2.5
 """... and if its partial information is at least this many noise sds of it."""
@@ -170,8 +170,8 @@ class Joint:
         reference = (self._of_references(vectors) != 0) & (self.reference_few > 1 / CLEAR)
         size = np.sqrt(vectors**2 @ self.sizes**2)
         known = (
-            (np.sqrt(alone) <= OPEN * size)
-            & (self._curvature_correction(vectors) <= OPEN * size)
+            (np.sqrt(alone) <= MAX_SE_SHARE * size)
+            & (self._curvature_correction(vectors) <= MAX_SE_SHARE * size)
             & (signal >= SIGNAL)
         )
         found = {

@@ -53,7 +53,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from dpinfer.inference.joint import OPEN, SIGNAL
+from dpinfer.inference.joint import MAX_SE_SHARE, SIGNAL
 from dpinfer.inference.moments import CLEAR, SMALLEST, raised
 from dpinfer.inference.newton import normal_nodes
 from dpinfer.inference.tails import FEW, GROUPS, Tail, TailLaw
@@ -362,7 +362,7 @@ def winsor_limits(
         allowed[0] = True
         cost = np.where(allowed, 1 + costs.noise(stretch) + bias2, np.inf)
         best = int(np.argmin(cost))
-        if cost[best] > information * tolerance * (OPEN * costs.size) ** 2:
+        if cost[best] > information * tolerance * (MAX_SE_SHARE * costs.size) ** 2:
             best = int(np.flatnonzero(allowed & (stretch <= stretch[0]))[-1])
         if bias2[best] > NEGLIGIBLE:
             distance[j] = sd * limits[best]
