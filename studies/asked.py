@@ -121,15 +121,15 @@ class Whole:
 def held(
     result: dp.FitResult, whole: Whole, sample: Block, *, thorough: bool = True
 ) -> tuple[Found, StatedEstimand | None]:
-    """One fit, one number for each coefficient, NaN where a line is open; and what it states on the
-    population.
+    """One fit, one number for each coefficient, NaN where it is not reported; and what it states on
+    the population.
 
     Only a ``thorough`` look has the latter, and whether other lines hold their own estimands.
 
     asked, stated: whether the interval holds what was asked, and what the fit states.  ceiling:
     whether an interval without noise (HC0) of the same replicate holds what was asked.  ratio:
     length over that of the ordinary interval of the population.  rejected: whether a coefficient
-    that is 0 has p < .05.  instead: lines that stand for open ones.
+    that is 0 has p < .05.  instead: rows that stand for coefficients not reported.
     """
     design = whole.data.design
     geometry = result.geometry
@@ -166,7 +166,7 @@ def held(
 
 
 def _instead(result: dp.FitResult, whole: Whole, *, thorough: bool) -> list[Found]:
-    """Each line that stands for an open one: its name, whose place it takes, and whether it holds
+    """Each row that stands for a coefficient not reported: its name, whose place it takes, and whether it holds
     its own estimand.
     """
     rows = result.instead_rows()

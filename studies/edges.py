@@ -1,7 +1,7 @@
 """Data that no regression can answer: ``python -m studies.edges``; no data are needed.
 
 Levels without events, columns that never vary or are there twice, one class, few records, hopeless
-budgets.  Every line of such a fit should be open, or right.  A printed line is *absurd* if
+budgets.  Every coefficient of such a fit should be right, or not reported.  A printed line is *absurd* if
 
 - its estimate is larger than three plausible sizes (`SIZES`);
 - its interval misses the true coefficient by more than its own length;
@@ -285,7 +285,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "",
         "Written by `python -m studies.edges`; do not edit. Not private.",
         "",
-        "Every fit should leave open what its records cannot tell. A printed line is absurd if its estimate is",
+        "No fit should report what its records cannot tell. A printed line is absurd if its estimate is",
         "larger than three plausible sizes, if its interval misses the true coefficient by more than its own length,",
         "or if its p-value is below .001 where there is no coefficient that records could tell.",
         "",

@@ -33,6 +33,8 @@ read_dpinfer <- function(path) {
   vapply(rows, function(row) .one(row[[key]], missing), missing)
 }
 
+.old_status <- "^open: (in the model, but )?" # how the status of what is not reported began in earlier versions
+
 # One row per coefficient, with intervals of the level that the file shows, 95 %. NA stands where a coefficient has no
 # interval, and status says why.
 tidy.dpinfer <- function(x, ...) {
@@ -47,7 +49,7 @@ tidy.dpinfer <- function(x, ...) {
     conf.high = .column(rows, "high"),
     noise.share = .column(rows, "noise_share"),
     clipped.to = .column(rows, "clipped_to", ""), # not in results of earlier versions
-    status = .column(rows, "status", NA_character_)
+    status = sub(.old_status, "not reported: ", .column(rows, "status", NA_character_))
   )
 }
 

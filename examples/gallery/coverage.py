@@ -49,7 +49,7 @@ dp.plot.coverage(done)
 # news. *length* is that
 # of the private interval, beside that of the same model without noise. *reported* is how often the
 # coefficient had an
-# interval; in the other fits its line was open. *stated* is coverage of what a fit itself solves,
+# interval; in the other fits it was not reported. *stated* is coverage of what a fit itself solves,
 # with its released
 # weights.
 #

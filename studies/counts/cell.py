@@ -59,7 +59,7 @@ def without_noise(design: Design, sample: Rows) -> NoiselessFit:
 
 
 def replicate(cell: Cell, folder: Path, index: int) -> Found:
-    """What one replicate says of each coefficient: NaN where its line is open.
+    """What one replicate says of each coefficient: NaN where it is not reported.
 
     asked, stated: whether the interval holds what was asked, and what the band and the weights of
     the fit give on the population.  ceiling: whether an interval without noise of the same sample

@@ -62,7 +62,7 @@ def keys(found: Description) -> list[Key]:
 
 def replicate(cell: Cell, folder: Path, index: int) -> Found:
     """For each figure whether its interval holds that of the population, its length, and both
-    without noise; NaN where a figure is open.
+    without noise; NaN where a figure is not reported.
     """
     with threadpool_limits(1, "blas"):
         where = setting(cell, folder)

@@ -39,7 +39,7 @@ def whole(design: str, folder: Path) -> Whole:
 
 
 def replicate(cell: Cell, folder: Path, index: int) -> Found:
-    """What one replicate says of each coefficient: NaN where its line is open."""
+    """What one replicate says of each coefficient: NaN where it is not reported."""
     with threadpool_limits(1, "blas"):
         at = whole(cell.design, folder)
         sample = at.data.sample(index)

@@ -135,7 +135,7 @@ def _beside(one: Found, cells: Sequence[Found]) -> list[str]:
     ]
     own = "-"
     if ours:
-        own = _short(ours[0], 1 - ours[0]["printed"], "open")
+        own = _short(ours[0], 1 - ours[0]["printed"], "not reported")
     rivals = [
         _short(one["methods"][name], one["methods"][name]["failed"], "fail") for name in RIVALS
     ]

@@ -19,11 +19,11 @@ BUDGETS = ("0.0175", "approx", "0.05", "0.1875", "0.5", "1")
 Found = dict[str, Any]
 _HEAD = (
     "design", "persons", "d", "budget", "asked avg / min", "stated avg / min", "average row avg / min",
-    "length med / max", "open", "seldom", "down-weighted", "replicates",
+    "length med / max", "not reported", "seldom", "down-weighted", "replicates",
 )  # fmt: skip
 _SURVEY_HEAD = (
-    "design", "budget", "weights", "population avg / min", "without noise avg / min", "length med / max", "open",
-    "replicates",
+    "design", "budget", "weights", "population avg / min", "without noise avg / min", "length med / max",
+    "not reported", "replicates",
 )  # fmt: skip
 _ORDER = (*BINARY, *NUMERIC, ROWS, PERSONS)
 

@@ -6,16 +6,20 @@ from dataclasses import replace
 import pytest
 
 import dpinfer as dp
-from helpers.open_results import opened
+from helpers.partial_results import partly_reported
 from helpers.terminal import fails, run_here, succeeds
 
-LOGIT = opened()
-SHORT = opened(income=False)
+LOGIT = partly_reported()
+SHORT = partly_reported(income=False)
 
 
 @pytest.fixture
 def folder(tmp_path):
-    for name, result in {"all": LOGIT, "short": SHORT, "amounts": opened(squares=True)}.items():
+    for name, result in {
+        "all": LOGIT,
+        "short": SHORT,
+        "amounts": partly_reported(squares=True),
+    }.items():
         (tmp_path / name).mkdir()
         result.save(tmp_path / name / "result.json")
     return tmp_path

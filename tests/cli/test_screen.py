@@ -11,7 +11,7 @@ from rich.console import Console
 
 import dpinfer as dp
 from dpinfer.cli import screen
-from helpers.open_results import opened
+from helpers.partial_results import partly_reported
 from helpers.support import labelled
 
 
@@ -36,9 +36,9 @@ def test_what_is_not_identified_shows_it(aside, width):
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_what_is_open_says_so_and_what_is_known_instead_is_indented(width):
+def test_what_is_not_reported_says_so_and_what_is_known_instead_is_indented(width):
     shown = io.StringIO()
-    Console(file=shown, width=width).print(screen.coefficients(opened(), 0.95))
+    Console(file=shown, width=width).print(screen.coefficients(partly_reported(), 0.95))
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     (place,) = [j for j, line in enumerate(lines) if line.strip().startswith("income ")]
@@ -46,7 +46,7 @@ def test_what_is_open_says_so_and_what_is_known_instead_is_indented(width):
     assert under == place + 1
     indent = [len(lines[j]) - len(lines[j].lstrip()) for j in (place, under)]
     assert indent[1] == indent[0] + 2
-    assert sum(" open " in line for line in lines) == 4
+    assert sum(" not reported " in line for line in lines) == 4
 
 
 def test_json_has_no_numbers_that_are_none(aside, capsys):

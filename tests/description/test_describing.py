@@ -398,12 +398,12 @@ def test_a_private_number_of_records_is_estimated():
     assert one.estimate % 1 != 0
 
 
-def test_what_noise_hides_is_open():
+def test_what_noise_hides_is_not_reported():
     found = dp.describe(people(60), Schema(COLUMNS), dp.ZCDP(1e-6), insecure_seed=1)
-    open_ = [one for one in found.figures if one.status != REPORTED]
-    assert len(open_) > 10
-    assert all(one.status.startswith("open: ") for one in open_)
-    assert all(math.isnan(one.estimate) and math.isnan(one.low) for one in open_)
+    unreported = [one for one in found.figures if one.status != REPORTED]
+    assert len(unreported) > 10
+    assert all(one.status.startswith("not reported: ") for one in unreported)
+    assert all(math.isnan(one.estimate) and math.isnan(one.low) for one in unreported)
 
 
 def test_booked_before_a_value_is_read(monkeypatch):

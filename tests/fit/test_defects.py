@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 import dpinfer as dp
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.mechanisms.sums import Block
-from dpinfer.result.statements import OPEN_FEW, OPENING, REPORTED, UNIDENTIFIED
+from dpinfer.result.statements import NOT_REPORTED, REPORTED, TOO_FEW_EVENTS, UNIDENTIFIED
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.design import Design, OutcomeScale
@@ -52,7 +52,7 @@ def linear(terms, table, y, budget, seed, notion="replace", target="ordinary"):
 
 
 def checked(result):
-    """What every result has: a row for every column, words for every open one, numbers that are not
+    """What every result has: a row for every column, a reason for every one not reported, numbers that are not
     absurd.
     """
     interval = result.conf_int()
@@ -61,7 +61,7 @@ def checked(result):
     assert np.isfinite(result.estimate).all()
     assert np.array_equal(np.isfinite(interval).all(axis=1), told)
     assert all(
-        word == REPORTED or word.startswith((OPENING, UNIDENTIFIED)) for word in result.status
+        word == REPORTED or word.startswith((NOT_REPORTED, UNIDENTIFIED)) for word in result.status
     )
     size = np.abs(result.joint.contrasts) @ result.joint.sizes
     slopes = told.copy()
@@ -111,7 +111,7 @@ MISSING = {
 @NOTIONS
 @pytest.mark.parametrize("name", MISSING)
 @pytest.mark.parametrize("squares", [False, True], ids=["logistic", "squares"])
-def test_a_coefficient_that_does_not_exist_is_open(name, squares, notion):
+def test_a_coefficient_that_does_not_exist_is_not_reported(name, squares, notion):
     """At a good budget, with the other lines as they are; a few seeds each.
 
     With less of it, noise now and then finds another column that a silent one cannot be told apart
@@ -125,7 +125,7 @@ def test_a_coefficient_that_does_not_exist_is_open(name, squares, notion):
         y = labels + rng.standard_normal(len(x)) if squares else labels
         result = (linear if squares else logistic)(terms, table, y, dp.ZCDP(0.5), seed, notion)
         assert not result.reported[missing].any()
-        assert all(result.status[j].startswith(OPENING) for j in missing)
+        assert all(result.status[j].startswith(NOT_REPORTED) for j in missing)
         others = np.setdiff1d(np.arange(1, len(result.names)), missing)
         kept.append(result.reported[others].all())
     assert sum(kept) >= 4
@@ -152,7 +152,7 @@ def test_five_events_have_no_line():
 
 
 @pytest.mark.parametrize("rho", [0.02, 0.5, 20.0])
-def test_a_number_that_separates_is_open(rho):
+def test_a_number_that_separates_is_not_reported(rho):
     """Its coefficient is infinite, and a printed one would be a claim about nothing."""
     for seed in range(3):
         _, x, _ = people(8000, seed)
@@ -175,7 +175,7 @@ def test_a_separated_level_and_one_with_a_single_event():
         terms = [*NUMBERS, Category("k", ("a", "b", "c", "d"), "a")]
         result = logistic(terms, table, labels, APPROX, seed)
         assert result.reported[1:].tolist() == [True, True, True, False, False]
-        assert result.status[4:] == (OPEN_FEW, OPEN_FEW)
+        assert result.status[4:] == (TOO_FEW_EVENTS, TOO_FEW_EVENTS)
         low, high = result.conf_int()[1:4].T
         covered += ((low <= [0.03, 0.1, 0.4]) & (high >= [0.03, 0.1, 0.4])).tolist()
     assert np.mean(covered) >= 0.88
@@ -226,7 +226,7 @@ def test_a_long_tail_is_winsorised_with_its_range(logarithm):
             low, high = result.conf_int()[1]
             covered.append(low <= ordinary <= high)
         else:
-            assert result.status[1].startswith(OPENING)
+            assert result.status[1].startswith(NOT_REPORTED)
     assert len(covered) >= (34 if logarithm else 10)
     # sampling alone would not move it: these records have both
     assert np.mean(covered) >= (0.95 if logarithm else 0.85)

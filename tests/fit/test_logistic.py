@@ -16,7 +16,7 @@ from dpinfer.fit import recipe
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.mechanisms.sums import Block
 from dpinfer.privacy.gate import Gate, Released
-from dpinfer.result.statements import OPEN, REPORTED
+from dpinfer.result.statements import REPORTED, TOO_NOISY
 from dpinfer.rows.encoded import Mapped, cached
 from dpinfer.rows.source import Rows
 from dpinfer.schema.columns import Category, Number
@@ -153,7 +153,7 @@ def test_rows_are_mapped_the_same_in_memory_and_block_by_block():
 
 
 def test_there_is_one_row_for_every_column():
-    """Printed or open, in the order of the formula, at any budget."""
+    """Reported or not, in the order of the formula, at any budget."""
     for rho in (1e-5, 0.01, 0.5):
         result = fitted(rho=rho)
         assert result.names == DESIGN.names
@@ -247,7 +247,7 @@ def test_wide_bounds_leave_the_other_lines_right():
             assert set(result.geometry.clipped) <= {"age"}
         else:
             known = len(result.instead) > 0
-            assert own in result.status[1] if known else result.status[1] == OPEN
+            assert own in result.status[1] if known else result.status[1] == TOO_NOISY
             assert not result.reported[0]  # a number is not reported, and with it the level
         assert result.reported[2:].all()
         covered += ((low <= TRUTH) & (high >= TRUTH))[result.reported][1:].tolist()

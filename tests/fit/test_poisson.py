@@ -353,7 +353,7 @@ def test_rare_counts_are_covered(rate):
 
 
 def test_a_strong_effect_of_a_light_tail_is_printed():
-    """A level with a rate five times as high: caution about a tail that nobody sees opens no line."""
+    """A level with a rate five times as high: caution about a tail that nobody sees leaves no coefficient out."""
     printed = []
     for seed in range(10):
         rng = np.random.default_rng(200 + seed)
@@ -639,7 +639,7 @@ def test_edges(edge, rho, neighbours):
         assert (np.abs(result.estimate[1:]) < 5 * result.std_error[1:])[kept[1:]].all()
     elif edge in ("constant column", "level without events"):
         assert not kept[3]
-        assert result.status[3].startswith("open: ")
+        assert result.status[3].startswith("not reported: ")
 
 
 @pytest.mark.parametrize(("usual", "share"), [(10.0, 0.02), (5.0, 0.04)])
@@ -721,7 +721,7 @@ def test_one_record_of_a_million_changes_nothing():
     assert (np.abs(other.estimate - usual.estimate) < usual.std_error).all()
 
 
-def test_exact_twins_are_open_and_their_sum_is_not():
+def test_exact_twins_are_not_reported_and_their_sum_is_not():
     x, y, _ = table()
     x = np.column_stack([x[:, :2], x[:, 1]])
     bounds = ([0.0, -2.0, -2.0], [10.0, 2.0, 2.0])

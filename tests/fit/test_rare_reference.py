@@ -55,8 +55,8 @@ def test_a_rare_reference_is_named_and_another_level_helps(model, outcome):
     statuses = dict(zip(result.names, result.statuses, strict=True))
     for level in ("colour[blue]", "colour[green]"):
         assert "its reference level" in statuses[level]
-        assert "told apart" not in statuses[level]
-        assert "such as blue, as reference: C(colour, level)" in statuses[level]
+        assert "separated" not in statuses[level]
+        assert "such as blue: C(colour, level)" in statuses[level]
     advised = model(f"{outcome} ~ age + C(colour, 'blue')", **options).fit(table).result_
     assert dict(zip(advised.names, advised.reported, strict=True))["colour[green]"]
     columns = dict(SCHEMA.columns)

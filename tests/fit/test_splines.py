@@ -1,4 +1,6 @@
-"""Fits with splines: private ones near the ordinary ones, what follows from them, and what is open."""
+"""Fits with splines: private ones near the ordinary ones, what follows from them, and what is not
+reported.
+"""
 
 import numpy as np
 import pandas as pd
@@ -8,7 +10,7 @@ from scipy.special import expit
 
 import dpinfer as dp
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import OPEN_FEW, REPORTED
+from dpinfer.result.statements import REPORTED, TOO_FEW_EVENTS
 
 TEXT = """
 [columns.ill]
@@ -126,16 +128,16 @@ def test_a_saved_result_knows_its_curve(tmp_path):
     assert again.predict(rows).equals(result.predict(rows))
 
 
-def test_b_splines_without_events_near_an_end_are_open():
+def test_b_splines_without_events_near_an_end_are_not_reported():
     """Nobody below 35 is ill: no number is told of the curve, whose neighbours would make up for it;
     a natural spline and the other columns are there.  With events everywhere all are told.
     """
     silent = TABLE.assign(ill=TABLE["ill"] & (TABLE["age"] >= 35))
-    open_one = fitted("ill", "bs(age, 35, 65) + sex", table=silent).result_
-    statuses = dict(zip(open_one.names, open_one.statuses, strict=True))
+    partial = fitted("ill", "bs(age, 35, 65) + sex", table=silent).result_
+    statuses = dict(zip(partial.names, partial.statuses, strict=True))
     for name, status in statuses.items():
         if name.startswith("bs("):
-            assert status == OPEN_FEW
+            assert status == TOO_FEW_EVENTS
     assert statuses["sex[m]"] == REPORTED
     told = fitted("ill", "bs(age, 35, 65) + sex").result_
     assert told.reported.all()

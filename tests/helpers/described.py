@@ -5,7 +5,7 @@ import math
 from dpinfer.adjacency import Adjacency
 from dpinfer.privacy.budget import ZCDP
 from dpinfer.privacy.release import NoisySum
-from dpinfer.result.description import OPEN_NOISE, Description, Figure
+from dpinfer.result.description import FIGURE_TOO_NOISY, Description, Figure
 from dpinfer.result.statements import Privacy
 from dpinfer.schema.columns import Category, Number
 from dpinfer.schema.schema import Schema
@@ -47,7 +47,7 @@ def of_all(group=None, shift=0.0):
         ("health", "poor", "share", -0.0002, 0.0, 0.0017),
     ]
     return [
-        Figure(*row, status=OPEN_NOISE if math.isnan(row[3]) else "reported", group=group)
+        Figure(*row, status=FIGURE_TOO_NOISY if math.isnan(row[3]) else "reported", group=group)
         for row in told
     ]
 

@@ -36,7 +36,7 @@ def near_the_ceiling(cell, allowed=()):
 
 
 def lines_instead_cover(cell, least=0.9):
-    """What stands for open lines holds its own estimand."""
+    """What stands for coefficients not reported holds its own estimand."""
     return cell["instead_lines"] < MANY or cell["instead"] >= least
 
 

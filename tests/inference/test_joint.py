@@ -1,4 +1,4 @@
-"""One law for all coefficients: every line is a question to it, and every reason for an open line
+"""One law for all coefficients: every line is a question to it, and every reason for one not reported
 has its case.
 """
 

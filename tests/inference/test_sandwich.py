@@ -223,7 +223,7 @@ def test_another_reference_changes_contrasts_alone(logit):
 
 @FAMILIES
 def test_plausible_sizes_pull_nothing_that_is_printed(logit):
-    """S says what others may be, and when a line is open: a printed estimate hardly knows it."""
+    """S says what others may be, and when one is not reported: a printed estimate hardly knows it."""
     data = mixed(logit=logit)
     coef = 0.6 * data.ordinary()[0]
     fit = releases(data, 1.0, coef)
@@ -435,7 +435,7 @@ def scarce_reference(seed=2):
 
 
 def test_against_another_level_where_the_reference_has_no_events():
-    """Both levels are open; the difference of the two is known, and so is the number."""
+    """Neither level is reported; the difference of the two is known, and so is the number."""
     data = scarce_reference()
     found = said(data.fit(data.ordinary()[0], noise=1e-3))
     assert found.reported.tolist() == [False, True, False, False] or found.reported.tolist() == [
@@ -453,7 +453,7 @@ def test_against_another_level_where_the_reference_has_no_events():
     assert found.alternatives.estimate[0] == pytest.approx(odds[j] - odds[base], abs=0.05)
 
 
-def test_the_intercept_is_at_the_reference_of_open_levels_and_open_with_a_number():
+def test_the_intercept_is_at_the_reference_of_levels_not_reported_and_goes_with_a_number():
     data = scarce_reference()
     coef = data.ordinary()[0]
     found = said(data.fit(coef, noise=1e-3))
@@ -545,7 +545,7 @@ def test_a_bend_is_half_the_square_of_the_step():
 
 
 @pytest.mark.parametrize(("records", "known"), [(10, False), (14, False), (16, True), (200, True)])
-def test_a_level_of_few_records_is_open_in_least_squares(records, known):
+def test_a_level_of_few_records_is_not_reported_in_least_squares(records, known):
     """Its mean is not near normal below 15 of them, however well it is known."""
     rng = np.random.default_rng(0)
     n = 4000

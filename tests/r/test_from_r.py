@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import dpinfer as dp
 from helpers.in_r import has, run_r
-from helpers.open_results import opened
+from helpers.partial_results import partly_reported
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/howto/from-r.md"
@@ -78,7 +79,7 @@ def plain(value):
 @pytest.mark.parametrize("before", ["", "library(generics)"])
 def test_a_saved_result_without_python(before, tmp_path):
     """The numbers of Python, also by the generics of another package."""
-    result = opened()
+    result = partly_reported()
     result.save(tmp_path / "result.json")
     shown, found = read_back(tmp_path, before)
     for ours, theirs in ((result.tidy(), found["tidy"]), (result.glance(), found["glance"])):
@@ -94,8 +95,16 @@ def test_a_saved_result_without_python(before, tmp_path):
     assert "NOT PRIVATE" not in shown
 
 
+def test_what_was_open_is_not_reported(tmp_path):
+    """Results of earlier versions have another word in their statuses."""
+    old = Path(__file__).parents[1] / "result/saved/logistic_open.json"
+    (tmp_path / "result.json").write_text(old.read_text(encoding="utf-8"), encoding="utf-8")
+    statuses = [row["status"] for row in read_back(tmp_path)[1]["tidy"]]
+    assert statuses == list(dp.FitResult.load(old).statuses)
+
+
 def test_what_is_not_private_is_said(tmp_path):
-    opened(private=False).save(tmp_path / "result.json")
+    partly_reported(private=False).save(tmp_path / "result.json")
     assert "NOT PRIVATE" in read_back(tmp_path)[0]
 
 

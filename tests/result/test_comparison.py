@@ -11,7 +11,7 @@ import dpinfer as dp
 from dpinfer.adjacency import Adjacency
 from dpinfer.result import coefficient_table, differences, text
 from dpinfer.result.estimates import AT_ZERO
-from helpers.open_results import opened
+from helpers.partial_results import partly_reported
 from helpers.support import labelled
 
 X, Y = labelled(2000, 3)
@@ -25,9 +25,9 @@ def fit(names=("(Intercept)", "age", "income"), **options):
     return dataclasses.replace(found, names=names, privacy=privacy)
 
 
-LOGIT = opened()
-SHORT = opened(income=False)
-SQUARES = opened(squares=True)
+LOGIT = partly_reported()
+SHORT = partly_reported(income=False)
+SQUARES = partly_reported(squares=True)
 MODELS = {"all columns": LOGIT, "without income": SHORT, "amounts": SQUARES}
 PLAIN = fit()
 
@@ -48,15 +48,15 @@ def test_rows_are_the_terms_of_all_models_in_their_order():
     assert found["income"] != [found["income"][0]] * 2  # the first of the others is its second
 
 
-def test_open_lines_keep_their_reason_and_what_is_known_instead():
+def test_coefficients_not_reported_keep_their_reason_and_what_is_known_instead():
     comparison = dp.compare(MODELS)
     found = cells(comparison)
     names = list(found)
     assert names[-1] == AT_ZERO
     assert names[names.index("income") + 1] == "income, within 5 to 80"
     assert found["income"][1] == ""
-    (mark,) = re.findall(r"^open \[(\d)\]$", found["health[poor]"][0])
-    assert found["health[poor]"] == [f"open [{mark}]"] * 3
+    (mark,) = re.findall(r"^not reported \[(\d)\]$", found["health[poor]"][0])
+    assert found["health[poor]"] == [f"not reported [{mark}]"] * 3
     assert f"[{mark}] {LOGIT.status[5]}." in comparison.notes()
     assert coefficient_table.INSTEAD in comparison.notes()
     assert any(note.startswith(coefficient_table.MEANING) for note in comparison.notes())
@@ -64,9 +64,9 @@ def test_open_lines_keep_their_reason_and_what_is_known_instead():
     assert indented == list(LOGIT.instead.names)
 
 
-def test_where_all_is_reported_nothing_is_said_of_open_lines():
+def test_where_all_is_reported_nothing_is_said_of_others():
     notes = " ".join(dp.compare([PLAIN, PLAIN]).notes())
-    assert "open" not in notes
+    assert "not reported" not in notes
     assert "indented" not in notes
 
 
@@ -246,7 +246,7 @@ def test_fits_on_bare_rows_have_no_centre_and_no_question():
 
 
 def test_what_is_not_private_says_so_first():
-    other = opened(private=False)
+    other = partly_reported(private=False)
     notes = dp.compare({"a": LOGIT, "b": other}).notes()
     assert notes[0] == "NOT PRIVATE, do not publish: b."
     assert not any("NOT PRIVATE" in note for note in dp.compare([LOGIT, LOGIT]).notes())

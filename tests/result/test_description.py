@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.result import table_one
-from dpinfer.result.description import OPEN_NOISE as OPEN
-from dpinfer.result.description import Description, Figure
+from dpinfer.result.description import FIGURE_TOO_NOISY, Description, Figure
 from dpinfer.schema.columns import Category, Number, Outcome
 from dpinfer.schema.unit import Unit
 from helpers.described import AGE, COLUMNS, HEALTH, SCHEMA, SMOKER, grouped, plain, privacy
@@ -69,12 +68,12 @@ def test_digits_are_those_of_the_interval_and_of_the_range():
     assert str(table_one.cell(rough, table_one.max_decimals(AGE))) == "46.3 (40.0 to 52.0)"
 
 
-def test_open_figures_have_no_number_and_a_reason():
+def test_figures_not_reported_have_no_number_and_a_reason():
     for view in VIEWS:
         shown = getattr(plain(), view)()
         assert not re.search(r"\b(nan|inf)\b", shown)
-        assert f"income, lower quartile: {OPEN}" in " ".join(shown.split())
-    assert OPEN not in only(*(one for one in plain().figures if one.reported)).summary()
+        assert f"income, lower quartile: {FIGURE_TOO_NOISY}" in " ".join(shown.split())
+    assert FIGURE_TOO_NOISY not in only(*(one for one in plain().figures if one.reported)).summary()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
@@ -184,7 +183,7 @@ def test_saved_descriptions_are_exact(described, tmp_path):
 
 
 def test_limits_without_an_end_are_kept():
-    one = Figure("age", None, "mean", math.nan, -math.inf, math.inf, OPEN)
+    one = Figure("age", None, "mean", math.nan, -math.inf, math.inf, FIGURE_TOO_NOISY)
     (again,) = Description.from_json(only(one).to_json()).figures
     assert (again.low, again.high) == (-math.inf, math.inf)
     assert math.isnan(again.estimate)
@@ -266,15 +265,15 @@ def test_what_is_typical_parses_back_of_levels(shares):
         assert all(share is None or share <= 0 for share in shares)
 
 
-def test_what_is_open_is_not_typical():
+def test_what_is_not_reported_is_not_typical():
     mean = Figure("age", None, "mean", 40.0, 39.0, 41.0)
     sd = Figure("age", None, "sd", 10.0, 9.0, 11.0)
     assert only(mean, sd).typical() == {"age": {"mean": 40.0, "sd": 10.0}}
-    assert only(mean, replace(sd, status=OPEN)).typical() == {}
+    assert only(mean, replace(sd, status=FIGURE_TOO_NOISY)).typical() == {}
     assert only(mean, replace(sd, estimate=math.nan)).typical() == {}
     share = Figure("smoker", True, "share", 1.2, 1.1, 1.3)
     assert only(share).typical() == {"smoker": {"true": 1.0}}
-    assert only(replace(share, status=OPEN)).typical() == {}
+    assert only(replace(share, status=FIGURE_TOO_NOISY)).typical() == {}
     outcome = Outcome("y", ("no", "yes"))
     both = [Figure("y", level, "share", 0.6, 0.5, 0.7) for level in outcome.levels]
     assert only(*both, columns=(outcome,)).typical() == {"y": {"no": 0.5, "yes": 0.5}}

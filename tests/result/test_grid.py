@@ -5,7 +5,7 @@ import re
 import pytest
 
 from dpinfer.result.grid import Grid, GridCell, GridRow, TextLayout, html_page, latex_page
-from dpinfer.result.statements import OPEN
+from dpinfer.result.statements import TOO_NOISY
 
 
 def table(titles, rows, **layout):
@@ -31,8 +31,8 @@ def test_a_table_is_as_wide_as_its_cells():
 
 def test_a_note_has_lines_of_its_own():
     long = "n" * 40
-    shown = table(["first"], [(long, OPEN), ("b", ["1"])]).splitlines()[3:-1]
-    assert " ".join(" ".join(shown[:-1]).split()) == f"{long} {OPEN}"
+    shown = table(["first"], [(long, TOO_NOISY), ("b", ["1"])]).splitlines()[3:-1]
+    assert " ".join(" ".join(shown[:-1]).split()) == f"{long} {TOO_NOISY}"
     assert all(line.startswith(" " * 43) for line in shown[1:-1])
     assert shown[-1] == f"{'b':<41}{'1':>11}"
 

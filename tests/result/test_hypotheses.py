@@ -12,7 +12,7 @@ from dpinfer.inference.error_laws import ErrorLaw
 from dpinfer.numerics.noise_laws import NO_NOISE
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Hypothesis, Vocabulary
-from dpinfer.result.statements import OPEN
+from dpinfer.result.statements import TOO_NOISY
 from result.test_question import LOGISTIC, TABLE, logistic
 
 NAMES = (
@@ -209,16 +209,16 @@ def test_a_level_below_a_half_asks_what_was_meant(pair, options, message):
         pair[0].conf_int(**options)
 
 
-def test_a_factor_with_open_levels_tests_the_others():
+def test_a_factor_with_levels_not_reported_tests_the_others():
     result = logistic("visit ~ age + health", budget=dp.ZCDP(5.0)).result_
-    status = ("reported", "reported", "reported", OPEN)
+    status = ("reported", "reported", "reported", TOO_NOISY)
     part = dataclasses.replace(
         result, status=status, error=result.error.mapped(np.eye(4)[:3]), joint=None
     )
     found = part.wald("health")
     assert (found.tested, found.left_out, found.df) == (("health[fair]",), ("health[poor]",), 1)
     assert found.p_value == part.contrast("health[fair]").p_value == part.pvalues["health[fair]"]
-    with pytest.raises(dp.InputError, match=r"health\[poor\] is open"):
+    with pytest.raises(dp.InputError, match=r"health\[poor\] is not reported: too noisy"):
         part.contrast("health[poor] - health[fair]")
     with pytest.raises(dp.InputError, match="leave out r="):
         part.wald("health", 1.0)

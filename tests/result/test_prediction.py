@@ -10,7 +10,7 @@ import statsmodels.formula.api as smf
 import dpinfer as dp
 from dpinfer.inference.error_laws import ErrorLaw
 from dpinfer.numerics.noise_laws import NO_NOISE
-from dpinfer.result.statements import OPEN
+from dpinfer.result.statements import TOO_NOISY
 from result.test_question import TABLE, linear, logistic
 
 ROWS = TABLE.head(40)
@@ -171,10 +171,10 @@ def test_odds_ratios():
         linear("spent ~ age").result_.odds_ratios()
 
 
-def test_an_open_column_makes_the_interval_of_a_prediction_infinite():
-    """Where the law of all coefficients is not there; see test_open for where it is."""
+def test_a_column_not_reported_makes_the_interval_of_a_prediction_infinite():
+    """Where the law of all coefficients is not there; see test_not_reported for where it is."""
     result = logistic("visit ~ age + health").result_
-    status = ("reported", "reported", "reported", OPEN)
+    status = ("reported", "reported", "reported", TOO_NOISY)
     law = result.error.mapped(np.eye(4)[:3])
     part = dataclasses.replace(result, status=status, error=law, joint=None)
     found = part.predict(ROWS)

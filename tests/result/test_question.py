@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import dpinfer as dp
-from dpinfer.result.statements import OPEN
+from dpinfer.result.statements import TOO_NOISY
 from dpinfer.schema.columns import Category, Number, Outcome
 
 SCHEMA = dp.Schema.parse(
@@ -163,7 +163,7 @@ def by_hand(numbers, centre, rows, ends):
 
 @pytest.mark.parametrize("rho", [5.0, 0.005, 0.002])
 def test_predicting_from_the_files_alone_is_exact(rho):
-    """With a small budget some columns are open: what they count in predictions is in the files,
+    """With a small budget some columns are not reported: what they count in predictions is in the files,
     too.
     """
     model = logistic(budget=dp.ZCDP(rho))
@@ -233,7 +233,7 @@ def test_the_ordinary_intercept_is_a_contrast_of_reported_coefficients(visits):
 def test_without_an_interval_of_every_slope_the_ordinary_intercept_has_none(visits):
     result = visits.result_
     status = ["reported"] * len(result.names)
-    status[2] = OPEN
+    status[2] = TOO_NOISY
     kept = np.delete(np.eye(len(status)), 2, axis=0)
     part = dataclasses.replace(
         result, status=tuple(status), error=result.error.mapped(kept), joint=None

@@ -323,7 +323,7 @@ def test_one_equation_is_a_t_test():
 
 
 def test_frames_are_printed_whole():
-    words = "open: " + "many words " * 20 + "end"
+    words = "not reported: " + "many words " * 20 + "end"
     result = fit(dp.ZCDP(0.5))
     status = (words, *("reported" for _ in result.names[1:]))
     few = dataclasses.replace(

@@ -19,7 +19,7 @@ from result.test_question import linear, logistic
 
 @pytest.fixture(scope="module")
 def part():
-    """A fit of which some coefficients are open."""
+    """A fit of which some coefficients are not reported."""
     found = logistic(budget=dp.ZCDP(0.005)).result_
     assert not found.reported.all()
     assert found.reported.any()
@@ -96,7 +96,7 @@ def test_a_result_whose_numbers_were_changed_is_refused(part):
         dp.FitResult.from_json(json.dumps(document))
 
 
-def test_numbers_of_what_is_open_are_nan_in_every_view(part):
+def test_numbers_of_what_is_not_reported_are_nan_in_every_view(part):
     gone = ~part.reported
     frame = part.to_frame()
     for values in (

@@ -8,9 +8,9 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.adjacency import Adjacency
-from helpers.open_results import opened
+from helpers.partial_results import partly_reported
 
-RESULT = opened()
+RESULT = partly_reported()
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])

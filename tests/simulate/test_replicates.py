@@ -178,7 +178,7 @@ def test_a_line_in_anothers_stead_is_an_answer(monkeypatch):
     assert found.answered[3] == 1 > honest.answered[3]
 
 
-def test_what_stands_for_an_open_line_has_an_estimand_of_its_own():
+def test_what_stands_for_a_coefficient_not_reported_has_an_estimand_of_its_own():
     """A difference of levels that was asked for; and the ordinary regression with the number
     clipped.
     """

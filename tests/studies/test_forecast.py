@@ -40,12 +40,12 @@ def test_four_intervals_in_five_are_in_the_range_of_guesses(study):
     assert ((times > 0.75) & (times < 1.25)).mean() < 0.7
 
 
-def test_lines_that_all_simulated_fits_print_may_be_open():
+def test_lines_that_all_simulated_fits_print_may_be_missing():
     rows = [row for found in FOUND.values() for row in found]
     real, simulated = forecast.printed(rows)
-    opened = (real[simulated == 1] < forecast.OFTEN).mean()
-    assert round(1 / opened) == forecast_module._ONE_NOT_REPORTED_IN
-    # ... and those that few of them print are open
+    missing = (real[simulated == 1] < forecast.OFTEN).mean()
+    assert round(1 / missing) == forecast_module._ONE_NOT_REPORTED_IN
+    # ... and those that few of them print are not reported
     assert (real[simulated < 0.5] < forecast.OFTEN).mean() > 0.95
 
 

@@ -40,7 +40,7 @@ which are pulled in.
 
 
 INSTEAD: dict[str, float] = {}
-"""Cells whose lines instead of open ones cover less."""
+"""Cells whose rows instead of coefficients not reported cover less."""
 
 
 def test_every_cell_is_there():

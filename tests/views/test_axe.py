@@ -15,7 +15,7 @@ import pytest
 
 import dpinfer as dp
 from helpers import described
-from helpers.open_results import opened
+from helpers.partial_results import partly_reported
 from helpers.people import schema, table
 
 AXE = Path(__file__).parents[1] / "vendor/axe.min.js"
@@ -46,7 +46,7 @@ NARROWEST = 500
 
 
 def logistic():
-    """Of the bundled data at a small budget: several coefficients are open."""
+    """Of the bundled data at a small budget: several coefficients are not reported."""
     demo = dp.datasets.rand_hie()
     options = {"schema": demo.schema, "budget": dp.ApproxDP(0.2, 1e-6), "insecure_seed": 3}
     return dp.LogisticRegression(demo.formula, **options).fit(demo.table).result_
@@ -119,9 +119,9 @@ def test_axe_finds_nothing(fit, width, tmp_path):
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 @pytest.mark.parametrize("width", [1280, 390])
 def test_axe_finds_nothing_where_models_stand_side_by_side(width, tmp_path):
-    """With open lines, lines that stand in for them, and more models than fit on a phone."""
-    models = {"all columns": opened(), "without income": opened(income=False)}
-    more = {"amounts": opened(squares=True), "not private": opened(private=False)}
+    """With coefficients not reported, rows that stand in for them, and more models than fit on a phone."""
+    models = {"all columns": partly_reported(), "without income": partly_reported(income=False)}
+    more = {"amounts": partly_reported(squares=True), "not private": partly_reported(private=False)}
     found = judged(dp.report.side_by_side(dp.compare(models | more)), tmp_path, width)
     assert found["violations"] == []
     assert {"color-contrast", "svg-img-alt", "heading-order"} <= set(found["passes"])

@@ -12,7 +12,7 @@ from dpinfer.result import coefficient_table
 from helpers import claims
 
 RESULT = claims.model(budget=dp.ApproxDP(1.0, 1e-6), insecure_seed=1).fit(claims.table()).result_
-OPEN = claims.model(budget=dp.ZCDP(0.02), insecure_seed=1).fit(claims.table(3000)).result_
+PARTIAL = claims.model(budget=dp.ZCDP(0.02), insecure_seed=1).fit(claims.table(3000)).result_
 NAMES = RESULT.names[1:]
 
 
@@ -24,14 +24,14 @@ def of_section(page, title):
 
 
 def test_rate_ratios_stand_in_the_report():
-    assert not OPEN.reported.all()
-    for result, level in ((RESULT, 0.95), (RESULT, 0.8), (OPEN, 0.95)):
+    assert not PARTIAL.reported.all()
+    for result, level in ((RESULT, 0.95), (RESULT, 0.8), (PARTIAL, 0.95)):
         listed = of_section(dp.report.markdown(result, level=level), "Rate ratios")
         ratios = result.rate_ratios(level)
         assert [name for name in listed if name in result.names] == list(ratios.index)
         for name, (ratio, low, high) in ratios[["rate_ratio", "low", "high"]].iterrows():
             if ratios.loc[name, "status"] != "reported":
-                assert listed[name] in ("open", "not identified")
+                assert listed[name] in ("not reported", "not identified")
                 continue
             numbers = [float(number) for number in re.findall(r"[0-9.]+", listed[name])]
             assert np.allclose(numbers, (ratio, low, high), rtol=0.02)
@@ -59,7 +59,7 @@ def test_every_format_says_what_the_numbers_are():
     assert dp.plot.forest(linear).axes[-1].get_xlabel() == "coefficient, original units"
 
 
-@pytest.mark.parametrize("result", [RESULT, OPEN], ids=["reported", "open"])
+@pytest.mark.parametrize("result", [RESULT, PARTIAL], ids=["reported", "partial"])
 def test_csv_has_rate_ratios(result):
     rows = list(csv.DictReader(io.StringIO(dp.report.csv(result))))
     for row in rows:
@@ -81,4 +81,4 @@ def test_a_ratio_in_words():
     )
     row = {"status": "reported", "estimate": 900.0, "std_error": 300.0}
     assert "(" in coefficient_table.ratio(row | {"low": 100.0, "high": 5000.0})
-    assert coefficient_table.ratio(row | {"status": "open: why"}) == "open"
+    assert coefficient_table.ratio(row | {"status": "not reported: why"}) == "not reported"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
-from dpinfer.result.statements import OPEN, REPORTED
+from dpinfer.result.statements import REPORTED, TOO_NOISY
 from helpers.support import labelled
 from helpers.terminal import files_in, run_here, succeeds
 
@@ -46,23 +46,24 @@ def test_bars_stand_where_the_numbers_are(result, ascii, point, width):
             )
 
 
-def test_what_is_open_shows_its_status(result):
-    status = (REPORTED, OPEN, REPORTED)
+def test_what_is_not_reported_shows_its_status(result):
+    status = (REPORTED, TOO_NOISY, REPORTED)
     aside = dataclasses.replace(result, status=status, error=result.error.mapped(np.eye(3)[[0, 2]]))
     shown = dp.plot.forest_text(aside)
     line = rows(shown, result.names)[result.names[1]]
-    assert line.split(maxsplit=1)[1].startswith("open: this budget cannot tell")
+    assert line.split(maxsplit=1)[1].startswith("not reported: too noisy")
     assert "●" not in line
     assert "NOT PRIVATE" in shown  # the noise came from a seed
 
 
 def test_where_nothing_is_reported_there_is_no_scale(result):
     nothing = dataclasses.replace(
-        result, status=(OPEN,) * 3, error=result.error.mapped(np.eye(3)[:0])
+        result, status=(TOO_NOISY,) * 3, error=result.error.mapped(np.eye(3)[:0])
     )
     shown = dp.plot.forest_text(nothing).splitlines()
-    assert [line.split()[0] for line in shown[2:5]] == list(result.names)
-    assert shown[5:] == ["", "NOT PRIVATE: do not publish."]
+    named = [line for line in shown[2:-2] if not line.startswith(" ")]  # others continue a status
+    assert [line.split()[0] for line in named] == list(result.names)
+    assert shown[-2:] == ["", "NOT PRIVATE: do not publish."]
 
 
 def test_intervals_of_very_different_size_have_scales_of_their_own(result):

@@ -50,8 +50,8 @@ def without(result, j, word="not identified at this budget"):
     return dataclasses.replace(result, error=result.error.mapped(kept), status=status)
 
 
-PLAIN, ASIDE, OPEN, WILD = fit(), without(fit(), 2), fit(private=False), without(fit(ODD), 0)
-ALL = {"plain": PLAIN, "not identified": ASIDE, "not private": OPEN, "odd names": WILD}
+PLAIN, ASIDE, NOT_PRIVATE, WILD = fit(), without(fit(), 2), fit(private=False), without(fit(ODD), 0)
+ALL = {"plain": PLAIN, "not identified": ASIDE, "not private": NOT_PRIVATE, "odd names": WILD}
 
 
 def tree(result, **options):
@@ -282,7 +282,7 @@ def test_a_result_without_any_interval_is_a_page_too():
     assert dp.report.markdown(nothing).count("| not identified |") == 4
 
 
-@pytest.mark.parametrize("result", [OPEN, fit(private=False, budget=dp.NoPrivacy())])
+@pytest.mark.parametrize("result", [NOT_PRIVATE, fit(private=False, budget=dp.NoPrivacy())])
 def test_what_is_not_private_says_so_loudly(result):
     page = tree(result, title="Visits")
     assert page.all("title")[0].words() == "NOT PRIVATE: Visits"
@@ -467,7 +467,7 @@ def test_a_browser_shows_it_without_sideways_scrolling(tmp_path, result, width, 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_a_browser_draws_and_prints_it(tmp_path):
     page = tmp_path / "report.html"
-    page.write_text(dp.report.html(OPEN), encoding="utf-8")
+    page.write_text(dp.report.html(NOT_PRIVATE), encoding="utf-8")
     browse(page, "--window-size=1000,1400", f"--screenshot={tmp_path / 'page.png'}")
     pixels = imread(tmp_path / "page.png")[..., :3]
     assert pixels.shape == (1400, 1000, 3)
@@ -491,7 +491,7 @@ def test_a_spreadsheet_runs_no_name(name):
     assert "\r" not in dp.report.csv(dataclasses.replace(PLAIN, names=("x\r=1", *PLAIN.names[1:])))
 
 
-LONG = "open: too few events of one kind; it cannot be told from age, income, sex[f] and 12 more, as far as is known"
+LONG = "not reported: too few events of one kind; it cannot be told from age, income, sex[f] and 12 more"
 NAMED = (
     "(Intercept)",
     "health[good, as stated by the person in the interview]",

@@ -28,11 +28,11 @@ from dpinfer.views.forest_page import (
     RESULT_WIDE,
     model_picture,
 )
-from helpers.open_results import opened
+from helpers.partial_results import partly_reported
 
-LOGIT = opened()
-SHORT = opened(income=False)
-SQUARES = opened(squares=True)
+LOGIT = partly_reported()
+SHORT = partly_reported(income=False)
+SQUARES = partly_reported(squares=True)
 COMPARISON = dp.compare({"all columns": LOGIT, "without income": SHORT})
 
 
@@ -99,7 +99,7 @@ def test_a_number_under_the_end_of_an_axis_is_on_the_sheet(layout):
     assert layout.right + half <= layout.width
 
 
-def test_what_is_open_names_its_model():
+def test_what_is_not_reported_names_its_model():
     words = [
         " ".join(placed.status)
         for panel in model_picture(COMPARISON, MODELS_WIDE).panels
@@ -107,8 +107,8 @@ def test_what_is_open_names_its_model():
         for placed in row.bars
         if placed.status
     ]
-    assert words.count("all columns: open") == 4
-    assert words.count("without income: open") == 3
+    assert words.count("all columns: not reported") == 4
+    assert words.count("without income: not reported") == 3
 
 
 def test_the_figure_has_the_numbers():
@@ -129,7 +129,7 @@ def test_the_figure_has_the_numbers():
 
 
 def test_the_figure_says_what_is_not_private():
-    mixed = dp.compare({"a": LOGIT, "b$x$": opened(private=False)})
+    mixed = dp.compare({"a": LOGIT, "b$x$": partly_reported(private=False)})
     figure = dp.plot.compare(mixed)
     assert "b$x$: NOT PRIVATE" in figure.get_supxlabel()
     figure.savefig(io.BytesIO(), format="png")  # dollars are no mathematics
@@ -160,7 +160,7 @@ def test_the_page_has_the_table_the_picture_and_what_differs():
 
 
 def test_the_page_of_what_is_not_private_has_its_banner():
-    page = dp.report.side_by_side(dp.compare({"a": LOGIT, "b": opened(private=False)}))
+    page = dp.report.side_by_side(dp.compare({"a": LOGIT, "b": partly_reported(private=False)}))
     assert 'role="alert"' in page
     assert "<li>b: NOT PRIVATE" in page  # the limit of one model
     assert "NOT PRIVATE, do not publish: b." in page

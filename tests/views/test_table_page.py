@@ -109,8 +109,10 @@ def test_boxes_are_on_the_declared_range():
     right = left + float(box.attributes["width"])
     assert (left, right) == pytest.approx((100 * 14 / 77, 100 * 42 / 77), abs=0.02)
     assert spans(drawing) == pytest.approx((100 * 26 / 77, 100 * 28 / 77), abs=0.02)
-    open_quartile = plain(figures=tuple(one for one in plain().figures if one.column == "income"))
-    assert pictures(open_quartile, "median") == []
+    quartile_not_reported = plain(
+        figures=tuple(one for one in plain().figures if one.column == "income")
+    )
+    assert pictures(quartile_not_reported, "median") == []
 
 
 def test_user_names_are_escaped():

@@ -443,7 +443,9 @@ def _shown(job: FitJob, result: FitResult, account: Account | None, paths: list[
     if result.warnings():
         facts = {"Warning": "\n".join(result.warnings())} | facts
     rows = result.table_with_alternatives(job.level)
-    without = "Open" if any(map(coefficient_table.is_open, rows)) else "Not identified"
+    without = "Not identified"
+    if any(map(coefficient_table.is_not_reported, rows)):
+        without = "Not reported"
     for words in coefficient_table.about_missing(rows):
         facts[without] = words
         facts["Because"] = "\n".join(coefficient_table.reasons(rows))

@@ -15,7 +15,7 @@ from dpinfer.privacy.budget import Budget
 if TYPE_CHECKING:
     from dpinfer.estimators.models import LinearModel
 
-HELP = """How long will the intervals be, which lines will be open, and which budget makes them short enough?
+HELP = """How long will the intervals be, which coefficients are not reported, and which budget makes them short enough?
 
 SPEC is that of `dpinfer fit`.  The fit runs on records made of public facts: of the schema, with what it says is \
 typical of its columns, and of the number of records.  No record is read and nothing is booked.  The spec needs no \

@@ -320,9 +320,9 @@ class _ColumnFigures:
         """Return a figure within its public ``ends``, or one that is not reported."""
         status = REPORTED
         if interval is None:
-            status = description.OPEN_RECORDS
+            status = description.TOO_FEW_RECORDS
         elif math.isnan(interval.estimate):
-            status = description.OPEN_NOISE
+            status = description.FIGURE_TOO_NOISY
         elif ends is not None:
             interval = interval.within(*ends)
         if interval is None:

@@ -192,7 +192,7 @@ MODEL_ADVICE = (
     ModelAdvice(
         "lasso, elastic net and selection of columns",
         "lasso elasticnet lars stepwise lassolars l1 selection",
-        "{linear} or {logistic} with columns chosen before the data are seen; what the budget cannot tell is open",
+        "{linear} or {logistic} with columns chosen before the data are seen; what is too noisy is not reported",
         "intervals after a selection by the same data do not cover",
     ),
     ModelAdvice(

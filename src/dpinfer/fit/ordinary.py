@@ -74,8 +74,8 @@ class Ordinary:
     def run(self, gate: Gate, source: Source) -> FitResult:
         """The maximum of the likelihood, and the matrices there.
 
-        Where records do not tell some columns apart, their coefficients are open, and the others
-        are those of a fit with as few of these columns as say the same.
+        Where records do not tell some columns apart, their coefficients are not reported, and the
+        others are those of a fit with as few of these columns as say the same.
         """
         rows = cached(source)
         varying, flat = self._directions(rows)

@@ -15,16 +15,16 @@ from dpinfer.mechanisms.step_sums import (
 from dpinfer.numerics.arrays import Array, solved
 from dpinfer.result.estimates import Alternatives
 from dpinfer.result.statements import (
+    FAR_RECORDS,
+    INTERCEPT_NOT_REPORTED,
     NO_EVENTS_AT_ALL,
-    OPEN,
-    OPEN_FEW,
-    OPEN_LEVEL,
-    OPEN_RARE_REFERENCE,
-    OPEN_REFERENCE,
-    OPEN_TAIL,
-    OPEN_TOGETHER,
+    NOT_SEPARABLE,
     OTHER_REFERENCE,
+    REFERENCE_TOO_FEW_EVENTS,
+    REFERENCE_TOO_RARE,
     REPORTED,
+    TOO_FEW_EVENTS,
+    TOO_NOISY,
     UNIDENTIFIED,
     Band,
     Geometry,
@@ -123,24 +123,24 @@ def _status(j: int, inference: Inference, linearization: Linearization, context:
     if inference.reported[j]:
         return REPORTED
     if j == 0:
-        return OPEN_LEVEL
+        return INTERCEPT_NOT_REPORTED
     why = inference.answers.why[j]
     if why == TAIL and (j, -1) in inference.alternative_columns:
         low, high = limits_in_units(linearization, context)
-        return OPEN_TAIL.format(low=low[j], high=high[j])
+        return FAR_RECORDS.format(low=low[j], high=high[j])
     if why == REFERENCE:
-        return OPEN_REFERENCE + _other_reference(j, inference, context)
+        return REFERENCE_TOO_FEW_EVENTS + _other_reference(j, inference, context)
     if why == TOGETHER:
         return _status_together(j, inference, context)
-    return OPEN_FEW if why == FEW else OPEN
+    return TOO_FEW_EVENTS if why == FEW else TOO_NOISY
 
 
 def _status_together(j: int, inference: Inference, context: FitContext) -> str:
     nearest = inference.joint.nearest(j)
     # two levels of one factor are collinear where their reference is too rare to compare with
     if context.columns.dummy[j] and context.columns.group[j] == context.columns.group[nearest]:
-        return OPEN_RARE_REFERENCE + _other_reference(j, inference, context)
-    return OPEN_TOGETHER.format(other=context.design.names[nearest])
+        return REFERENCE_TOO_RARE + _other_reference(j, inference, context)
+    return NOT_SEPARABLE.format(other=context.design.names[nearest])
 
 
 def _other_reference(j: int, inference: Inference, context: FitContext) -> str:
@@ -152,7 +152,7 @@ def _other_reference(j: int, inference: Inference, context: FitContext) -> str:
     most = levels[np.argmax(np.einsum("ik,ij,jk->k", own, inference.joint.hessian, own))]
     plain = _PLAIN_LEVEL.fullmatch(context.design.names[most])
     if plain is None or len(levels) < 2:
-        return "; another reference would help"
+        return "; take another reference level"
     return OTHER_REFERENCE.format(factor=plain[1], level=plain[2])
 
 
@@ -191,9 +191,9 @@ def in_the_geometry(design: Design, level: str) -> str:
     one = "row" if design.unit.many else "record"
     return (
         f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
-        "model is right that changes nothing, where it is not the others decide more of the line; an open coefficient "
-        "is in the model like any other, and its uncertainty is inside the intervals of the others; the intercept is "
-        f"the {level} at the released centre"
+        "model is right that changes nothing, where it is not the others decide more of the line; a coefficient that "
+        "is not reported is in the model like any other, and its uncertainty is inside the intervals of the others; "
+        f"the intercept is the {level} at the released centre"
     )
 
 

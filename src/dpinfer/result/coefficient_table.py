@@ -8,20 +8,19 @@ from typing import Any
 from dpinfer.result import text
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.grid import Grid, GridRow, TextLayout, html_page, latex_page, markdown_page
-from dpinfer.result.statements import BY_RECORDS, OPENING, REPORTED
+from dpinfer.result.statements import BY_RECORDS, NOT_REPORTED, REPORTED
 
 _LARGEST_LOG = 700.0  # exp of a larger number is infinite in double precision
 NOT_IDENTIFIED = "not identified"
-OPEN = "open"
 MEANING = (
-    "All columns of the formula are in the model. An open coefficient has no interval at this "
-    "budget, which says nothing about its size or sign; its uncertainty is inside the intervals of "
-    "the others."
+    "All columns of the formula are in the model. A coefficient that is not reported has no "
+    "interval at this budget, which says nothing about its size or sign; its uncertainty is inside "
+    "the intervals of the others."
 )
-"""What open means."""
+"""What it means that a coefficient is not reported."""
 INSTEAD = (
-    "An indented line answers another question than the open one above it, as its name says: it is "
-    "no estimate of that coefficient."
+    "An indented row answers another question than the coefficient above it, which is not reported. "
+    "It is no estimate of that coefficient."
 )
 BIAS_BOUND = (
     "Where z is blank, the interval allows for a bias whose size is only bounded (few records, "
@@ -31,7 +30,9 @@ BIAS_BOUND = (
 )
 """Why an interval is not the estimate and so many standard errors either way."""
 LOG_RATES = "Coefficients are changes of the logarithm of the rate: exp of one is a rate ratio."
-NOT_DRAWN = "Lines that are known instead of open ones stand in the table; they are not drawn."
+NOT_DRAWN = (
+    "Indented rows of the table, which stand in for coefficients not reported, are not drawn."
+)
 CLUSTERED = "The intervals are robust to correlation among the rows of a unit (CR1)."
 REMEDIES = (
     "merge rare levels, or name a common level as reference",
@@ -49,9 +50,9 @@ def is_reported(row: Row) -> bool:
     return bool(row["status"] == REPORTED)
 
 
-def is_open(row: Row) -> bool:
-    """Return whether a coefficient has none although its column is in the model and the others have theirs."""
-    return str(row["status"]).startswith(OPENING)
+def is_not_reported(row: Row) -> bool:
+    """Return whether a coefficient of the model has no interval, but is not called unidentified."""
+    return str(row["status"]).startswith(NOT_REPORTED)
 
 
 def is_alternative(row: Row) -> bool:
@@ -63,7 +64,7 @@ def interval(row: Row) -> str:
     """Return the interval of a coefficient, or why there is none in a word."""
     if is_reported(row):
         return text.interval(row["low"], row["high"], row["std_error"])
-    return OPEN if is_open(row) else NOT_IDENTIFIED
+    return NOT_REPORTED if is_not_reported(row) else NOT_IDENTIFIED
 
 
 def titles(level: float) -> list[str]:
@@ -197,7 +198,7 @@ def about_missing(shown: Sequence[Row]) -> list[str]:
     if not without:
         return []
     remedies = "; ".join(REMEDIES)
-    if any(is_open(row) for row in without):
+    if any(is_not_reported(row) for row in without):
         return [f"{MEANING} To get an interval: {remedies}."]
     listed = f"{without[0]['name']} has"
     if len(without) > 1:

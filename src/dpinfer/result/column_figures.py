@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpinfer.result.statements import REPORTED, Privacy
+from dpinfer.result.statements import NOT_REPORTED, REPORTED, Privacy
 from dpinfer.schema.columns import Column, Level
 from dpinfer.schema.unit import Unit
 
@@ -20,8 +20,8 @@ Q75 = "q75"
 COUNT = "count"
 SHARE = "share"
 DIFFERENCE = "difference"
-OPEN_RECORDS = "open: too few usable records at this budget"
-OPEN_NOISE = "open: the noise of this budget hides it"
+TOO_FEW_RECORDS = f"{NOT_REPORTED}: too few usable records at this budget"
+FIGURE_TOO_NOISY = f"{NOT_REPORTED}: too noisy at this budget"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 `Estimates` has the fields of a result and what follows from them by arithmetic alone; the other
 modules of this room work on it, and `FitResult` is the same with their answers as methods.
-`Alternatives` is what is known instead of open coefficients.
+`Alternatives` is what is reported instead of coefficients that are not.
 """
 
 import math
@@ -18,13 +18,21 @@ from dpinfer.inference.error_laws import BiasedNormal, ErrorLaw, LawOfError
 from dpinfer.inference.joint import BIAS_BOUND, HESSIAN, PRIVACY_NOISE, SAMPLING, Joint
 from dpinfer.numerics.arrays import Array
 from dpinfer.result.question import Question
-from dpinfer.result.statements import OPENING, REPORTED, Band, Geometry, Model, Privacy, several
+from dpinfer.result.statements import (
+    NOT_REPORTED,
+    REPORTED,
+    Band,
+    Geometry,
+    Model,
+    Privacy,
+    several,
+)
 from dpinfer.schema.design import INTERCEPT
 
 
 @dataclass(frozen=True, eq=False)
 class Alternatives:
-    """Lines that answer another question than the one that is open, under names that say which.
+    """Contrasts reported instead of coefficients that are not, under names that say what they are.
 
     ``instead_of`` names, of each, the coefficient it stands for; ``error`` is the law of the error
     of ``estimate``.
@@ -565,7 +573,7 @@ class Estimates:
         absent = np.column_stack([first, rows == 0]) & (self.joint.group >= 0)
         return self.combined(weights, level, absent=absent)
 
-    def open_in(self, rows: Array) -> list[tuple[str, ...]]:
+    def unreported_in(self, rows: Array) -> list[tuple[str, ...]]:
         """Return for each row of the design's columns the coefficients without an interval that
         take part in its predictor.
 
@@ -620,7 +628,7 @@ class Estimates:
         elif predictor.known[0]:
             status = REPORTED
         else:
-            status = f"{OPENING}it rests on {several(self.open_in(origin)[0])}"
+            status = f"{NOT_REPORTED}: it depends on {several(self.unreported_in(origin)[0])}"
         if status != REPORTED:  # a line has all of its numbers, or none
             predictor = Combined.unknown(np.array([math.nan]))
         return {

@@ -41,10 +41,14 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class GridCell:
-    """An estimate, and its interval without brackets; either may be empty."""
+    """An estimate, and its interval without brackets; either may be empty.
+
+    An estimate that ``spans`` is a word, which may reach into the room of the interval.
+    """
 
     estimate: str = ""
     interval: str = ""
+    spans: bool = False
 
     def __str__(self) -> str:
         if not self.interval:
@@ -190,14 +194,20 @@ class _TextTable:
         self.estimates: list[int] = []
         self.intervals: list[int] = []
         for k in range(count):
-            estimates = [len(cells[k].estimate) for cells in full]
+            estimates = [len(cells[k].estimate) for cells in full if not cells[k].spans]
+            spanning = [len(cells[k].estimate) for cells in full if cells[k].spans]
             intervals = [len(self._interval(cells[k])) for cells in full]
             if self.titles:
                 estimates.append(len(self.titles[1 + k]))
             if layout.under:
                 estimates += intervals
-            self.estimates.append(max(estimates, default=0))
-            self.intervals.append(max(intervals, default=0))
+            if layout.under or not any(intervals):
+                estimates += spanning
+            estimate = max(estimates, default=0)
+            self.estimates.append(estimate)
+            self.intervals.append(
+                max([*intervals, *(span - estimate for span in spanning)], default=0)
+            )
         self.names = self._width_of_names()
 
     def _width_of_names(self) -> int:
@@ -294,7 +304,9 @@ class _TextTable:
         if not self.intervals[k] or self.layout.under:
             return estimate.rjust(self._width(k))
         shown = " " * self.layout.gap + estimate.rjust(self.estimates[k])
-        return f"{shown} {interval.ljust(self.intervals[k])}"
+        # a word that spans is longer than the room of the estimate
+        room = self.layout.gap + self.estimates[k] + 1 + self.intervals[k]
+        return f"{shown} {interval}".ljust(room)
 
     def _interval(self, cell: GridCell) -> str:
         if cell.interval and self.layout.brackets:

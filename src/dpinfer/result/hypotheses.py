@@ -21,7 +21,6 @@ from dpinfer.inference.error_laws import BiasedNormal, LawOfError
 from dpinfer.numerics.arrays import Array
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names, term_name
-from dpinfer.result.statements import OPENING
 from dpinfer.schema.columns import did_you_mean
 
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -154,18 +153,16 @@ def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
     Refused where it does not.
     """
     kept = fit.reported
-    # One row with an open coefficient is enough: without it the others would be another hypothesis.
-    open_ones = np.any(matrix != 0, axis=0) & ~kept
-    if not open_ones.any():
+    # One row with a coefficient that is not reported is enough: without it the others would be
+    # another hypothesis.
+    unreported = np.any(matrix != 0, axis=0) & ~kept
+    if not unreported.any():
         return matrix[:, kept] @ fit.estimate[kept], fit.error.mapped(matrix[:, kept])
     if fit.joint is not None and isinstance(fit.error, BiasedNormal):
         answers = fit.joint.about(matrix, fit.error.draws, fit.error.seed)
         if answers.known.all():
             return answers.estimate, answers.law
-    reasons = [
-        f"{fit.names[j]} is {fit.status[j].replace(OPENING, 'open, ', 1)}"
-        for j in np.flatnonzero(open_ones)
-    ]
+    reasons = [f"{fit.names[j]} is {fit.status[j]}" for j in np.flatnonzero(unreported)]
     raise InputError(
         f"the budget does not tell this combination: {'; '.join(reasons)}; leave that out of it, or "
         "give a larger budget or more records"

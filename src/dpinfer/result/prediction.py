@@ -103,14 +103,14 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
         "high": scale.of(predictor.high + further),
     }
     entries: Rows = []
-    for j, names in enumerate(fit.open_in(values)):
+    for j, names in enumerate(fit.unreported_in(values)):
         status = REPORTED
-        open_names = ""
+        unreported = ""
         if not predictor.known[j]:
             status = f"no interval: it rests on {several(names)} without one"
-            open_names = ", ".join(names)
+            unreported = ", ".join(names)
         numbers = {key: float(column[j]) for key, column in columns.items()}
-        words = {"status": status, "open": open_names, "target": fit.model.target}
+        words = {"status": status, "open": unreported, "target": fit.model.target}
         entries.append(numbers | words)
     return entries
 

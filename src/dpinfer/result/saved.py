@@ -19,7 +19,7 @@ from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.column_figures import Figure, Figures
 from dpinfer.result.estimates import Alternatives, Estimates
 from dpinfer.result.question import Question
-from dpinfer.result.statements import Band, Geometry, Model, Privacy, Words
+from dpinfer.result.statements import NOT_REPORTED, Band, Geometry, Model, Privacy, Words
 from dpinfer.schema.columns import column_of, derived_entry, derived_of, entry_of
 from dpinfer.schema.unit import Unit
 
@@ -68,6 +68,8 @@ _NAMES = entries.NAMES | FileNames(
 stays, by an entry in ``keys``."""
 _TARGETS = {"ordinary": "asked"}
 """The names of targets in saved results, where they differ; both are read."""
+_OLD_PREFIXES = ("open: in the model, but ", "open: ")
+"""How statuses began in results of earlier versions: they are read as not reported."""
 
 
 class ReplacedError(InputError):
@@ -155,6 +157,14 @@ def read(text: str, cls: type[Estimates]) -> Any:
     )
 
 
+def _status(saved: str) -> str:
+    """Return a saved status with today's word for what is not reported."""
+    for prefix in _OLD_PREFIXES:
+        if saved.startswith(prefix):
+            return f"{NOT_REPORTED}: {saved.removeprefix(prefix)}"
+    return saved
+
+
 def _document(text: str, kind: str, version: int, word: str) -> dict[str, Any]:
     """Return the fields of a document of this kind and of today's version of its format."""
     fields: dict[str, Any] = json.loads(text)
@@ -183,6 +193,7 @@ def _fields(text: str) -> dict[str, Any]:
     ):
         raise KeyError("its estimates and its in_predictions differ: it was changed")
     fields["estimate"] = counted
+    fields["status"] = [_status(saved) for saved in fields.get("status", ())]
     return fields
 
 
@@ -262,4 +273,4 @@ def _figure(raw: dict[str, Any]) -> Figure:
         key: math.nan if raw[key] is None else float(raw[key])
         for key in ("estimate", "low", "high")
     }
-    return Figure(**(raw | numbers))
+    return Figure(**(raw | numbers | {"status": _status(raw["status"])}))

@@ -21,29 +21,31 @@ from dpinfer.schema.unit import ROW, Unit
 
 REPORTED = "reported"
 """The status of a coefficient with an interval; every other status says why there is none."""
-OPENING = "open: "
-"""How the status begins of a coefficient that is in the model and has no interval."""
-OPEN = "open: in the model, but this budget cannot tell its effect from none or from a large one"
-OPEN_FEW = "open: in the model, but with too few events of one kind at this budget"
-OPEN_REFERENCE = (
-    "open: in the model, but its reference level has too few events of one kind at this budget"
+NOT_REPORTED = "not reported"
+"""A coefficient in the model, or a figure, that has no interval at this budget: its status is this
+word, a colon and the reason."""
+TOO_NOISY = (
+    f"{NOT_REPORTED}: too noisy at this budget to tell the effect from none or from a large one"
 )
-OPEN_RARE_REFERENCE = (
-    "open: in the model, but its reference level is too rare at this budget to compare with"
+TOO_FEW_EVENTS = f"{NOT_REPORTED}: too few events of one kind at this budget"
+REFERENCE_TOO_FEW_EVENTS = (
+    f"{NOT_REPORTED}: its reference level has too few events of one kind at this budget"
 )
-OTHER_REFERENCE = (
-    "; take a common level, such as {level}, as reference: C({factor}, level) in the formula"
+REFERENCE_TOO_RARE = (
+    f"{NOT_REPORTED}: its reference level is too rare to compare with at this budget"
 )
-OPEN_TAIL = (
-    "open: in the model, but records beyond about {low:.4g} to {high:.4g} may move its ordinary "
-    "coefficient by more than this budget can tell; declare narrower bounds, or take a logarithm, "
-    "where that is true"
+OTHER_REFERENCE = "; take a common one, such as {level}: C({factor}, level)"
+FAR_RECORDS = (
+    f"{NOT_REPORTED}: records beyond about {{low:.4g}}..{{high:.4g}} may change it too much at this "
+    "budget; declare narrower bounds where true, or take a logarithm"
 )
-OPEN_TOGETHER = (
-    "open: in the model, but it cannot be told apart from other columns, {other} first, at this "
-    "budget"
+NOT_SEPARABLE = (
+    f"{NOT_REPORTED}: its effect cannot be separated from that of other columns, mainly {{other}}, "
+    "at this budget"
 )
-OPEN_LEVEL = "open: the level rests on coefficients that are open"
+INTERCEPT_NOT_REPORTED = (
+    f"{NOT_REPORTED}: the intercept depends on coefficients that are not reported"
+)
 NO_EVENTS_AT_ALL = (
     "not identified: at this budget it is not sure that there is anything to count, or the first "
     "line is too far off: give more budget or fewer columns, or declare a tighter bound of the "

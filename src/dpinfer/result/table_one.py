@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpinfer.result import text
-from dpinfer.result.coefficient_table import OPEN
 from dpinfer.result.column_figures import (
     COUNT,
     DIFFERENCE,
@@ -27,6 +26,7 @@ from dpinfer.result.column_figures import (
     Figures,
 )
 from dpinfer.result.grid import Grid, GridCell, GridRow, TextLayout
+from dpinfer.result.statements import NOT_REPORTED
 from dpinfer.schema import dates
 from dpinfer.schema.columns import Column, Level, Number, Outcome
 from dpinfer.schema.unit import Unit
@@ -161,7 +161,7 @@ def cell(one: Figure | None, decimals: int = _MAX_DECIMALS, origin: str = "") ->
         return GridCell("")
     numbers = (one.estimate, one.low, one.high)
     if not one.reported or not all(map(math.isfinite, numbers)):
-        return GridCell(OPEN)
+        return GridCell(NOT_REPORTED, spans=True)
     if one.figure in _NUMBERS:
         return _count(one)
     if one.level is not None:

@@ -17,6 +17,7 @@ from dpinfer.result import coefficient_table, text
 from dpinfer.result.comparison import Comparison
 from dpinfer.result.differences import KINDS
 from dpinfer.result.result import FitResult
+from dpinfer.result.statements import NOT_REPORTED
 from dpinfer.schema.design import INTERCEPT
 
 # From the palette of Okabe and Ito (2008), which colour-blind readers can tell apart; shapes differ
@@ -90,8 +91,7 @@ def bars(result: FitResult, level: float) -> list[Bar]:
             inner_high=estimate + shrink * (row["high"] - estimate),
             label=f"{number} ({coefficient_table.interval(row)})",
             noise_share=text.percent(row["noise_share"]),
-            # The table says once for all that such a coefficient is in the model.
-            status=row["status"].replace("in the model, but ", "", 1),
+            status=row["status"],
             reported=coefficient_table.is_reported(row),
         )
         drawn.append(bar)
@@ -230,8 +230,8 @@ def missing_label(bar: Bar | None, model: str) -> str:
     if bar is None or bar.reported:
         return ""
     reason = coefficient_table.NOT_IDENTIFIED
-    if bar.status.startswith(coefficient_table.OPEN):
-        reason = coefficient_table.OPEN
+    if bar.status.startswith(NOT_REPORTED):
+        reason = NOT_REPORTED
     return f"{shortened(model, _MODEL_NAME_LENGTH)}: {reason}"
 
 

@@ -167,10 +167,10 @@ def _interval_parts(result: FitResult, level: float) -> Section:
 
 def _without_interval(result: FitResult, level: float) -> Section:
     rows = result.table(level)
-    if any(coefficient_table.is_open(row) for row in rows):
-        title = "What is open"
+    if any(coefficient_table.is_not_reported(row) for row in rows):
+        title = "What is not reported"
         meaning = (
-            "Why coefficients have no interval at this budget; what open means stands under the "
+            "Why coefficients have no interval at this budget. What this means is said under the "
             "table."
         )
     else:
@@ -540,7 +540,7 @@ def _notes(result: FitResult, level: float) -> list[str]:
     """
     rows = coefficient_table.rows(result, level)
     notes = []
-    if any(coefficient_table.is_open(row) for row in rows):
+    if any(coefficient_table.is_not_reported(row) for row in rows):
         notes.append(coefficient_table.MEANING)
     return [
         *notes,

@@ -1,4 +1,5 @@
-"""Results with open lines, written down by hand: what a fit in a geometry releases, without a fit.
+"""Results in which some coefficients are not reported, written down by hand: what a fit in a
+geometry releases, without a fit.
 
 ``left`` and ``right`` cannot be told apart, but their sum is known; ``health[poor]`` has too few
 events; ``income`` rests on records far out.  All other lines are reported.
@@ -54,11 +55,11 @@ NAMES = ("(Intercept)", "age", "left", "right", "health[fair]", "health[poor]", 
 STATUS = (
     REPORTED,
     REPORTED,
-    statements.OPEN_TOGETHER.format(other="right"),
-    statements.OPEN_TOGETHER.format(other="left"),
+    statements.NOT_SEPARABLE.format(other="right"),
+    statements.NOT_SEPARABLE.format(other="left"),
     REPORTED,
-    statements.OPEN_FEW,
-    statements.OPEN_TAIL.format(low=5, high=80),
+    statements.TOO_FEW_EVENTS,
+    statements.FAR_RECORDS.format(low=5, high=80),
 )
 CENTRE = np.array([50.0, 1.0, 1.0, 0.3, 0.2, 30.0])
 DRAWS = 1000
@@ -162,8 +163,8 @@ def recipe(*, squares=False, target="ordinary"):
     return LogisticSteps(design, dp.GeometryPlan(dp.ZCDP(0.1), target))
 
 
-def opened(*, income=True, squares=False, private=True):
-    """A result with open lines; without ``income`` no line is open because of records far out."""
+def partly_reported(*, income=True, squares=False, private=True):
+    """A result with coefficients not reported; without ``income`` none of them because of records far out."""
     names = NAMES if income else NAMES[:-1]
     d = len(names)
     law = kept(joint(), np.arange(d))
