@@ -721,7 +721,7 @@ def test_one_record_of_a_million_changes_nothing():
     assert (np.abs(other.estimate - usual.estimate) < usual.std_error).all()
 
 
-def test_exact_twins_are_not_reported_and_their_sum_is_not():
+def test_exact_twins_are_not_reported_and_their_sum_is():
     x, y, _ = table()
     x = np.column_stack([x[:, :2], x[:, 1]])
     bounds = ([0.0, -2.0, -2.0], [10.0, 2.0, 2.0])

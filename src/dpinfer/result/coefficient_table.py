@@ -51,7 +51,7 @@ def is_reported(row: Row) -> bool:
 
 
 def is_not_reported(row: Row) -> bool:
-    """Return whether a coefficient of the model has no interval, but is not called unidentified."""
+    """Return whether a coefficient is in the model, but has no interval at this budget."""
     return str(row["status"]).startswith(NOT_REPORTED)
 
 

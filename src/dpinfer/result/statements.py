@@ -22,8 +22,8 @@ from dpinfer.schema.unit import ROW, Unit
 REPORTED = "reported"
 """The status of a coefficient with an interval; every other status says why there is none."""
 NOT_REPORTED = "not reported"
-"""A coefficient in the model, or a figure, that has no interval at this budget: its status is this
-word, a colon and the reason."""
+"""What a cell says in the place of an interval, and how the status begins: a colon and the reason
+follow."""
 TOO_NOISY = (
     f"{NOT_REPORTED}: too noisy at this budget to tell the effect from none or from a large one"
 )
