@@ -83,7 +83,7 @@ dp.plot.forest(result)
 # ## More of the same result, free of charge
 
 # %%
-print(result.odds_ratios().round(3))
+print(result.odds_ratios().drop(columns="status").round(3))
 fair = result.contrast("health[fair] - health[good]")
 print(f"fair against good health: {fair.estimate:.3f}, from {fair.low:.3f} to {fair.high:.3f}")
 print(f"health as a whole: p = {result.wald('health').p_value:.4f}")

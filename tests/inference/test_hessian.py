@@ -2,6 +2,8 @@
 in between.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -36,7 +38,7 @@ def handmade_guess(rng, size=60.0, d=D):
     S = size * root @ root.T / (4 * d)
     nothing = np.zeros(d)
     free = np.zeros(d, dtype=bool)
-    return HessianPrior(nothing, S, nothing, free)
+    return HessianPrior(nothing, S, nothing, np.full(d, np.inf), free)
 
 
 def quiet_moments(d=D):
@@ -135,7 +137,7 @@ def test_what_is_unsure_times_a_vector_has_the_stated_covariance():
     """Entries of a symmetric matrix with independent errors, against draws."""
     rng = np.random.default_rng(4)
     left = np.abs(symmetric(1.0, 4, rng)) + 0.2
-    law = HessianPosterior(np.eye(4), np.eye(4), left)
+    law = HessianPosterior(np.eye(4), np.eye(4), left, np.zeros(4))
     delta = np.array([1.0, -2.0, 0.5, 3.0])
     upper = np.triu(rng.standard_normal((40_000, 4, 4)))
     errors = (upper + np.triu(upper, 1).mT) * left
@@ -231,6 +233,27 @@ def test_the_guess_of_clean_releases_is_the_curvature():
         covariance = np.cov(data.x.T, bias=True) * weight * len(data.x)
         covariance[0, 0] = weight * len(data.x)
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])
+
+
+def test_a_rare_level_is_believed_to_be_unrelated():
+    """What noise says of its correlations counts for next to nothing, however large it looks."""
+    data = mixed()
+    _, M, fit = exact_seen(data)
+    rng = np.random.default_rng(7)
+    loud = replace(M, entry_sd=np.full((5, 5), 0.5) * np.sqrt(np.outer(M.variance, M.variance)))
+    H = exact_seen(data)[0]
+    rare = replace(H, mean=H.mean * np.array([0, 1, 1, 0.003, 1]), sum_sd=H.sum_sd + 1e-9)
+    noisy = fit.moments.matrix + len(data.x) * symmetric(0.02, 5, rng)
+    usual, scarce = (
+        hessian_prior(one, loud, noisy, data.columns, np.zeros(5), LOGIT, np.zeros(5, dtype=bool))
+        for one in (H, rare)
+    )
+
+    def correlation(S, j, k):
+        return S.matrix[j, k] / np.sqrt(S.matrix[j, j] * S.matrix[k, k])
+
+    assert scarce.rare[3] < 0.01 < usual.rare[3]
+    assert abs(correlation(scarce, 1, 3)) < 0.2 * abs(correlation(usual, 1, 3))
 
 
 def test_the_whole_law_of_a_clean_fit_is_the_released_curvature():

@@ -301,7 +301,7 @@ def test_ranges_allow_for_guesses():
     words = " ".join(found.summary().split())
     assert f"±{found.low[0, 1]:.2g} to {found.high[0, 1]:.2g}" in words
     assert "0.9 to 2.3 times as long" in words
-    assert "one in 16 was not reported" in words
+    assert "one in 8 was not reported" in words
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(0, 100, 4000), "region": rng.choice([*"abc"], 4000)})
     table["ill"] = np.where(rng.random(4000) < 0.5, "yes", "no")

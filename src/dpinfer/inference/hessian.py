@@ -24,8 +24,10 @@ import numpy.typing as npt
 from dpinfer.inference.constants import (
     HESSIAN_PRIOR_SD,
     MAX_LEVEL_SHARE,
+    MAX_RARE_SHARE,
     MIN_HESSIAN_VARIANCE,
     MIN_NOISE_SDS,
+    RARE_LEVEL_SHIFT,
 )
 from dpinfer.inference.joint import doubled
 from dpinfer.inference.moments import Columns, Moments, within_factors
@@ -94,13 +96,15 @@ def released_moments(
 class HessianPrior:
     """The prior mean S of the Hessian, centred at ``mean``.
 
-    ``variance_sd`` has the sds of the variances, those of levels by the release of H alone.  ``limited`` marks
-    numbers whose variance M does not have.
+    ``variance_sd`` has the sds of the variances, those of levels by the release of H alone; ``rare`` is the share
+    of the rarer value of a column, and infinite of a number.  ``limited`` marks numbers whose variance M does not
+    have.
     """
 
     mean: Array
     matrix: Array
     variance_sd: Array
+    rare: Array
     limited: npt.NDArray[np.bool_]
 
 
@@ -115,8 +119,9 @@ def hessian_prior(
 ) -> HessianPrior:
     """Return the prior of the Hessian: correlations of M, and means and variances averaged with those of H.
 
-    A level's mean h' is that of all records up to a factor.  ``coef`` are the pilot coefficients: in Poisson
-    regression they change the weighted means of the columns.
+    A level's mean h' is that of all records up to a factor.  The mean of a column in a rare level is within
+    `RARE_LEVEL_SHIFT` sds of its mean in all, so that a very rare level is nearly uncorrelated.  ``coef`` are the
+    pilot coefficients: in Poisson regression they change the weighted means of the columns.
 
     Numbers that are ``limited`` are winsorised in H, and down-weighted by rows in M, so that the one says
     little of the variance of the other.
@@ -149,6 +154,13 @@ def hessian_prior(
     variance_sd[0] = H.first_sd
     mean[0] = 0.0
     variance[0] = 1.0
+    # the correlation of a level of share p with a column is its shift of the mean, in sds, times √(p/(1 - p))
+    rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), np.inf)
+    shares = np.minimum(rare, MAX_RARE_SHARE)
+    believed = RARE_LEVEL_SHIFT**2 * np.minimum.outer(shares, shares)
+    correlation *= believed / (
+        believed + (M.entry_sd / np.sqrt(np.outer(M.variance, M.variance))) ** 2
+    )
     size = np.sqrt(np.outer(variance, variance))
     correlation[0] = correlation[:, 0] = 0.0
     exclusive = columns.group[:, None] == columns.group
@@ -156,7 +168,7 @@ def hessian_prior(
     np.fill_diagonal(correlation, 1.0)
     values, vectors = np.linalg.eigh(correlation)
     correlation = (vectors * np.maximum(values, _SMALLEST)) @ vectors.T
-    return HessianPrior(mean, H.first * correlation * size, variance_sd, limited)
+    return HessianPrior(mean, H.first * correlation * size, variance_sd, rare, limited)
 
 
 def _tilted(mean: Array, covariance: Array, coef: Array, columns: Columns) -> Array:
@@ -180,11 +192,15 @@ def _averaged(value: Array, noise: Array, other: Array, other_sd: Array) -> tupl
 
 @dataclass(frozen=True, eq=False)
 class HessianPosterior:
-    """The posterior of H in the basis Q: its mean ``matrix``, and the sds ``entry_sd`` of its entries."""
+    """The posterior of H in the basis Q: its mean ``matrix``, and the sds ``entry_sd`` of its entries.
+
+    ``cut`` is the share by which the rarity of each column reduces the prior variance of its covariances.
+    """
 
     basis: Array
     matrix: Array
     entry_sd: Array
+    cut: Array
 
     def moved(self, second: Array) -> Array:
         """Return Cov((H - E H) δ) for the second moment of δ, both in the basis."""
@@ -199,8 +215,8 @@ def hessian_posterior(
 ) -> HessianPosterior:
     """Return the posterior of H given its release and its prior.
 
-    P = αS + the noise of the moments, as a Wishart matrix deviates from its mean.  α is averaged over a grid,
-    weighted by the likelihood of the release.
+    P = αS + the noise of the moments, as a Wishart matrix deviates from its mean; of rare levels no more than
+    `RARE_LEVEL_SHIFT` sds of a column.  α is averaged over a grid, weighted by the likelihood of the release.
     ``back`` maps coefficients of columns centred at the mean of S to u.
     """
     forward = np.linalg.inv(back)
@@ -211,19 +227,22 @@ def hessian_posterior(
     of_moments = inner @ inner.T * (moments.noise * S.matrix[0, 0] / moments.n)
     base = forward.T @ S.matrix @ forward
 
-    def judged(part: float) -> tuple[float, Array, Array]:
-        """Return the log-likelihood of the release, and eigenvalues and vectors of P in u."""
+    def judged(part: float) -> tuple[float, Array, Array, Array]:
+        """Return the log-likelihood of the release, eigenvalues and vectors of P in u, and the cut."""
         loose = np.where(S.limited, np.sqrt(max(HESSIAN_PRIOR_SD / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
-        P = forward.T @ P @ forward
+        ratio = np.diag(P) / np.diag(S.matrix)
+        typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
+        cut = np.sqrt(np.minimum(1.0, RARE_LEVEL_SHIFT**2 * S.rare / (typical * ratio)))
+        P = forward.T @ (P * np.outer(cut, cut)) @ forward
         values, vectors = np.linalg.eigh((P + P.T) / 2)
         values = np.maximum(values, 1e-9 * values[-1])
         gap = vectors.T @ (released - base) @ vectors
-        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors
+        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, cut
 
     likely = np.array([judged(float(part))[0] for part in _PARTS])
     weights = np.exp((likely - likely.max()) / 2)
-    _, values, Q = judged(float(weights @ _PARTS / weights.sum()))
+    _, values, Q, cut = judged(float(weights @ _PARTS / weights.sum()))
     prior = np.outer(values, values)
     part = prior / (prior + noise**2)
     entry_sd = noise * np.sqrt(part / 2)
@@ -235,7 +254,7 @@ def hessian_posterior(
         np.einsum("kj,kl,lj->j", squares, doubled(entry_sd**2), squares)
     )
     matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
-    return HessianPosterior(Q, matrix, entry_sd)
+    return HessianPosterior(Q, matrix, entry_sd, 1 - cut**2)
 
 
 def _likelihood(gap: Array, variance: Array) -> float:

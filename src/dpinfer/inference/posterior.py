@@ -362,7 +362,11 @@ def posterior(fit: ReleasedFit) -> Joint:
     few = no_events(d) if last.exact else events(fit)
     # if other columns explain a number nearly completely, its remaining information may be all due to the
     # change of the Hessian along the step
-    own = S.variance_sd if last.exact else law.changed
+    # if other columns explain a number nearly completely, its remaining information may be all due to the
+    # change of the Hessian along the step; what the rarity of a level cuts is its own noise
+    own = (
+        S.variance_sd if last.exact else np.hypot(S.variance_sd * np.sqrt(hessian.cut), law.changed)
+    )
     level = few.level
     if last.exact:
         number = np.diag(S.matrix)
@@ -459,7 +463,7 @@ class _Equation:
             remaining = np.outer(step, step) + silent
             both = np.outer(way + step, way + step) + silent
             second = E @ both @ E.T
-            own = self._of_numbers(both, remaining)
+            own = self._of_columns(both, remaining)
         K = covariance @ gain
 
         def contributed(score_cov: Array) -> Array:
@@ -510,22 +514,23 @@ class _Equation:
         )
         return local_model, self.hessian.basis.T @ fit.back @ np.linalg.inv(self._from_centre)
 
-    def _of_numbers(self, both: Array, remaining: Array) -> Array:
-        """Return the covariance of H (a + δ) by third derivatives along numbers, which the law of H does not have.
+    def _of_columns(self, both: Array, remaining: Array) -> Array:
+        """Return the covariance of H (a + δ) by single columns, which the law of H does not have.
 
-        They multiply δ (second moment ``remaining``; ``both`` is that of a + δ).  Of a number only its tolerance
-        (1/VIF) counts: two nearly collinear ones may each be far off, while the predictor is not.
+        It has the variances of rare levels, which multiply a + δ (second moment ``both``), and third
+        derivatives along numbers, which multiply δ (``remaining``).  Of a number only its tolerance (1/VIF)
+        counts: two nearly collinear ones may each be far off, while the predictor is not.
         """
-        if self.fit.last.exact:
-            return np.zeros_like(both)
         toward = np.linalg.inv(self.about_mean)
         size2 = np.diag(toward @ both @ toward.T)
-        variance = np.diag(self.prior.matrix)
-        tolerance = 1 / (variance * np.diag(np.linalg.inv(self.prior.matrix)))
-        # the functions of a spline are curved together: their tolerance does not count
-        tolerance[self.fit.columns.of_splines] = 1.0
-        left2 = np.diag(toward @ remaining @ toward.T) * tolerance
-        square = left2 * (variance * self._curvature_change(size2 * tolerance)) ** 2
+        square = size2 * self.prior.variance_sd**2 * self.hessian.cut
+        if not self.fit.last.exact:
+            variance = np.diag(self.prior.matrix)
+            tolerance = 1 / (variance * np.diag(np.linalg.inv(self.prior.matrix)))
+            # the functions of a spline are curved together: their tolerance does not count
+            tolerance[self.fit.columns.of_splines] = 1.0
+            left2 = np.diag(toward @ remaining @ toward.T) * tolerance
+            square += left2 * (variance * self._curvature_change(size2 * tolerance)) ** 2
         dual = self.hessian.basis.T @ np.linalg.inv(self.fit.back @ self.about_mean).T
         return np.asarray(dual * square @ dual.T)
 

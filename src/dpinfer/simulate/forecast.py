@@ -55,7 +55,7 @@ _SMALLEST = 1e-3  # ε or ρ that is searched
 _LARGEST = 1e3
 _CLOSE = 0.05  # how closely a budget is found
 _FAR = 4.0  # a step where nothing is known
-_ONE_NOT_REPORTED_IN = 16  # coefficients that all simulated fits report (studies/forecast.py)
+_ONE_NOT_REPORTED_IN = 8  # coefficients that all simulated fits report (studies/forecast.py)
 _VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
 
 
