@@ -60,7 +60,7 @@ glance.dpinfer <- function(x, ...) {
   name <- .one(x$model$words$name, "")
   data.frame(
     model = if (nzchar(name)) name else x$model$loss,
-    target = x$model$target,
+    target = sub("^asked$", "ordinary", x$model$target), # the name in files
     outcome = .one(x$question$outcome, ""),
     formula = .one(x$reading$asked, ""),
     nobs = as.numeric(.one(x$model$n)),

@@ -9,7 +9,7 @@ release is precise, of S elsewhere.
 | Ĥ, h   | released H, and the sd of its noise, in u                             | `released`        |
 | M̂      | released second moments                                               | `Moments`         |
 | S      | prior mean of H, centred at its own mean, in (1, x)                   | `HessianPrior.matrix` |
-| P      | scale of H - S = F N Fᵀ with FFᵀ = P, N symmetric with N(0, 1) entries |                  |
+| P      | scale of H - S = F N Fᵀ with FFᵀ = P; N is symmetric, N(0, 1) on the diagonal, N(0, 1/2) off it |   |
 | Q      | eigenvectors of P in u                                                | `basis`           |
 
 Symmetric Gaussian noise has independent entries in any orthonormal basis, and F N Fᵀ in that of Q.  So in Q
@@ -74,9 +74,14 @@ def released_moments(
     first = max(float(H[0, 0]), first_sd)
     beside = noise**2 / 2 * (length[0, 0] * np.diag(length) + length[0] ** 2)
     own = (noise * np.diag(length)) ** 2
-    both = 1 / (1 / beside + 1 / own)
-    total = np.where(columns.dummy, (H[0] / beside + np.diag(H) / own) * both, H[0])
-    sum_sd = np.sqrt(np.where(columns.dummy, both, beside))
+    # noise of the two entries of a dummy is correlated: the best linear unbiased average of them
+    shared = noise**2 * length[0] * np.diag(length)
+    gap = np.maximum(beside + own - 2 * shared, np.finfo(float).tiny)
+    weight = np.clip((beside - shared) / gap, 0.0, 1.0) * columns.dummy
+    total = weight * np.diag(H) + (1 - weight) * H[0]
+    sum_sd = np.sqrt(
+        weight**2 * own + (1 - weight) ** 2 * beside + 2 * weight * (1 - weight) * shared
+    )
     least = np.where(columns.dummy, MIN_NOISE_SDS * sum_sd / first, -1.0)
     mean = within_factors(
         np.clip(total / first, least, np.where(columns.dummy, MAX_LEVEL_SHARE, 1.0)), columns
@@ -147,9 +152,8 @@ def hessian_prior(
     variance = np.where(
         columns.dummy, mean * (1 - mean), np.maximum(variance, MIN_HESSIAN_VARIANCE * variance0)
     )
-    # the variance of a level is s (H₀₀ - s)/H₀₀, s its sum: where nearly all records have it, noise of
-    # H₀₀ counts as much as that of s
-    of_level = np.hypot(H.sum_sd, mean**2 * H.first_sd)
+    # the variance of a level is s (H₀₀ - s)/H₀₀, s its sum, with the derivatives 1 - 2p and p²
+    of_level = np.hypot((1 - 2 * mean) * H.sum_sd, mean**2 * H.first_sd)
     variance_sd = np.where(columns.dummy, of_level, H.first * of_number)
     variance_sd[0] = H.first_sd
     mean[0] = 0.0

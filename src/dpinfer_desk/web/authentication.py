@@ -128,10 +128,10 @@ class SessionBackend:
 
 @dataclass(frozen=True)
 class IdentityHeaderBackend:
-    """People whom the proxy in front has signed in, and names in a header of each request.
+    """Authenticate people by the header in which the trusted proxy names them.
 
-    `ConnectionPolicy` has made sure that the proxy sent the request; that nobody else sets the header
-    is the proxy's part, which removes what clients send under its name.
+    `ConnectionPolicy` has checked that the connection comes from an address of the proxy.  That nobody
+    else sets the header is the proxy's part, which removes what clients send under its name.
 
     Guarantee [one_identity]: a header that is missing, sent twice or not UTF-8, a name without an
     account and a closed account have one answer, which shows nothing; and a form needs our own Origin

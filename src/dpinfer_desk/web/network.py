@@ -115,7 +115,7 @@ class ServerConfig:
             self.context()
 
     def _check_identity_header(self) -> None:
-        """Refuse a header that anybody could send, or that means something else."""
+        """Refuse an identity header without one trusted proxy, or one that has another meaning."""
         if not self.proxies:
             raise InputError(
                 "--identity-header is taken from a trusted proxy alone: name the proxy with --behind-proxy"
