@@ -345,7 +345,7 @@ class LinearSteps(Stepped[LinearPlan]):
         white = preconditioner(moments.matrix, context.columns, moments.n, row_kappa)
         coef = self._pilot_coef(moments, outcome_range, white, row_kappa)
         if self.plan.target == ORDINARY and releases.of(FIRST_STEP):
-            row_kappa = self._of_rows(moments.n, CLIP_SDS)
+            row_kappa = self._row_kappa(moments.n, CLIP_SDS)
         limits = self._winsor_limits(moments, coef, column_kappa, row_kappa, outcome_range, context)
         matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
         if self.plan.target == ORDINARY:

@@ -3,14 +3,14 @@
 | symbol | meaning                                                                  |
 | ------ | ------------------------------------------------------------------------ |
 | θ      | coefficients of (1, x'), the standardised columns                        |
-| A, u   | preconditioner, and the row A x': typical ‖u‖² is 1/κ                    |
+| A, u   | preconditioner, and the row A x': typical h'‖u‖² is 1/κ                  |
 | p      | E[y] given x, at the pilot coefficients                                  |
 | g, H   | score Σ w (y - p) u and Hessian Σ w p(1 - p) u uᵀ, w the row weights     |
 
 A Newton step from pilot coefficients solves H a = g.  Near the maximum its error is quadratic in the
 distance, so that three pilot steps with little of the budget come close enough for one exact step.  What
 that step leaves, the remainder R, has no outcome in it and is released as well, so that the equation of
-the posterior (`dpinfer.inference.posterior`) holds however far the pilot is off.
+the posterior (`dpinfer.inference.posterior`) holds where few records are beyond the clip of the remainder.
 """
 
 import math
@@ -188,7 +188,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
     def of(cls, design: Design, options: Options) -> Recipe | None:
         """Return the recipe where these options ask for no penalty, else None.
 
-        It is the default with a zCDP or (ε, δ) budget, or none, where there is an intercept.
+        It is the default with a zCDP or (ε, δ) budget, or `NoPrivacy`, where there is an intercept.
         """
         if not isinstance(options.loss, Logistic):
             return None

@@ -4,6 +4,7 @@
 2. crude moments   Σ x xᵀ                                 -> a crude preconditioner
 3. moments         Σ w u uᵀ and the score at 0            -> a pilot estimate and its preconditioner
 4. steps           score, Hessian, score covariance       -> better pilots, then the step of the estimate
+                   and remainder of the last step
 5. inference       nothing more is released               -> the posterior of all coefficients
 
 `dpinfer.fit.step_plan` says how a budget is shared among these releases.  Each family has a module of its
@@ -102,7 +103,7 @@ from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
 
-def overloaded(strength: float, design: Design, n: int) -> str:
+def overload_warning(strength: float, design: Design, n: int) -> str:
     """Return a warning where a typical column has less than twice the signal it needs.
 
     ``strength`` is its signal-to-noise ratio over the reporting threshold.
@@ -284,10 +285,10 @@ class Stepped(Generic[P]):
         return self.releases_by_stage.all
 
     def advice(self, n: int) -> str:
-        """Return a warning where most columns could not be reported; none where n is private."""
+        """Return a warning where a typical column has less than twice the signal it needs; none where n is private."""
         if not self.neighbours.counted:
             return ""
-        return overloaded(self.plan.strength(self.design.columns, n), self.design, n)
+        return overload_warning(self.plan.strength(self.design.columns, n), self.design, n)
 
     def futility(self, n: int, share: float | None = None) -> str:
         """Return why hardly a coefficient could be reported, whatever the records; nothing if n is private.
@@ -384,7 +385,7 @@ class Stepped(Generic[P]):
         step = local_model.best_step(hessian, score, (clip * release.noise_sd) ** 2)
         return np.asarray(local_model.coef + local_model.matrix.T @ step)
 
-    def _of_rows(self, n: float, clip: float, way: float = 1.0) -> float:
+    def _row_kappa(self, n: float, clip: float, way: float = 1.0) -> float:
         """Return κ of rows: they have full weight up to κ times a typical leverage.
 
         It is as large as the noise of the Hessian allows.  The step from the pilot has squared length
@@ -461,7 +462,7 @@ class Stepped(Generic[P]):
     ) -> Clip:
         """Return the clip of influences that minimises the geometric mean length of intervals.
 
-        By direction, the squared length is sampling variance + noise² + bias² of the score: σ² = E r²/d,
+        By direction, the squared length is sampling variance + noise² + bias² of the mean score: σ² = E r²/(dn),
         (``noise`` b)² and E²/d, where E(b) is the mean excess over the clip b by the released tail, spread
         evenly over d directions.  ``misfit`` is the bias along single columns, if the effect of a number
         ends at two sds: it adds one eigenvalue per column, log(1 + misfit²/rest) in the log-determinant.
@@ -541,7 +542,8 @@ class Stepped(Generic[P]):
             np.where(withheld, 0.0, slopes), np.where(withheld, 0.0, means), fit.centre
         )
         score_bias = vectors @ fit.back.T @ fit.last.hessian
-        # residuals that the ordinary fit has and this one has not: Var(score) = E r² h' Σ u uᵀ = E r² H
+        # residuals that the ordinary fit has and this one has not are h' r, r in units of the predictor:
+        # Var(score) = E (h' r)² Σ u uᵀ = h' E r² H
         residuals = slope * float(squares.sum()) * raised(fit.last.hessian, 0.0)
         bias = fit.bias + score_bias.T @ score_bias + residuals
         return replace(fit, withheld=withheld, bias=bias)

@@ -124,8 +124,9 @@ def hessian_prior(
 ) -> HessianPrior:
     """Return the prior of the Hessian: correlations of M, and means and variances averaged with those of H.
 
-    A level's mean h' is that of all records up to a factor.  The mean of a column in a rare level is within
-    `RARE_LEVEL_SHIFT` sds of its mean in all, so that a very rare level is nearly uncorrelated.  ``coef`` are the
+    A level's share in H has a prior sd of half its share in M (`HESSIAN_PRIOR_SD`).  The mean of a column in a
+    rare level has a prior sd of `RARE_LEVEL_SHIFT` sds of the column, so that a very rare level is nearly
+    uncorrelated.  ``coef`` are the
     pilot coefficients: in Poisson regression they change the weighted means of the columns.
 
     Numbers that are ``limited`` are winsorised in H, and down-weighted by rows in M, so that the one says
@@ -158,7 +159,7 @@ def hessian_prior(
     variance_sd[0] = H.first_sd
     mean[0] = 0.0
     variance[0] = 1.0
-    # the correlation of a level of share p with a column is its shift of the mean, in sds, times √(p/(1 - p))
+    # the correlation of a level of share p with a column is its shift of the mean, in sds, times √(p/(1 - p)), about √p
     rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), np.inf)
     shares = np.minimum(rare, MAX_RARE_SHARE)
     believed = RARE_LEVEL_SHIFT**2 * np.minimum.outer(shares, shares)
@@ -219,9 +220,9 @@ def hessian_posterior(
 ) -> HessianPosterior:
     """Return the posterior of H given its release and its prior.
 
-    P = αS + the noise of the moments, as a Wishart matrix deviates from its mean; of rare levels no more than
-    `RARE_LEVEL_SHIFT` sds of a column.  α is averaged over a grid, weighted by the likelihood of the release.
-    ``back`` maps coefficients of columns centred at the mean of S to u.
+    P = αS + the noise of the moments, as a Wishart matrix deviates from its mean; in rare levels it has at most
+    the prior sd `RARE_LEVEL_SHIFT`, in sds of a column.  α is averaged over a grid, weighted by the likelihood
+    of the release.  ``back`` maps coefficients of columns centred at the mean of S to u.
     """
     forward = np.linalg.inv(back)
     about = np.eye(len(released))
@@ -232,21 +233,21 @@ def hessian_posterior(
     base = forward.T @ S.matrix @ forward
 
     def judged(part: float) -> tuple[float, Array, Array, Array]:
-        """Return the log-likelihood of the release, eigenvalues and vectors of P in u, and the cut."""
+        """Return the log-likelihood of the release, eigenvalues and vectors of P in u, and what is kept."""
         loose = np.where(S.limited, np.sqrt(max(HESSIAN_PRIOR_SD / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
         ratio = np.diag(P) / np.diag(S.matrix)
         typical = float(np.median(ratio[1:])) if len(ratio) > 1 else 1.0
-        cut = np.sqrt(np.minimum(1.0, RARE_LEVEL_SHIFT**2 * S.rare / (typical * ratio)))
-        P = forward.T @ (P * np.outer(cut, cut)) @ forward
+        kept = np.sqrt(np.minimum(1.0, RARE_LEVEL_SHIFT**2 * S.rare / (typical * ratio)))
+        P = forward.T @ (P * np.outer(kept, kept)) @ forward
         values, vectors = np.linalg.eigh((P + P.T) / 2)
         values = np.maximum(values, 1e-9 * values[-1])
         gap = vectors.T @ (released - base) @ vectors
-        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, cut
+        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, kept
 
     likely = np.array([judged(float(part))[0] for part in _PARTS])
     weights = np.exp((likely - likely.max()) / 2)
-    _, values, Q, cut = judged(float(weights @ _PARTS / weights.sum()))
+    _, values, Q, kept = judged(float(weights @ _PARTS / weights.sum()))
     prior = np.outer(values, values)
     part = prior / (prior + noise**2)
     entry_sd = noise * np.sqrt(part / 2)
@@ -258,7 +259,7 @@ def hessian_posterior(
         np.einsum("kj,kl,lj->j", squares, doubled(entry_sd**2), squares)
     )
     matrix = (vectors * np.maximum(lowest, floor)) @ vectors.T
-    return HessianPosterior(Q, matrix, entry_sd, 1 - cut**2)
+    return HessianPosterior(Q, matrix, entry_sd, 1 - kept**2)
 
 
 def _likelihood(gap: Array, variance: Array) -> float:

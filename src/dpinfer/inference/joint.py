@@ -128,8 +128,8 @@ class Joint:
         """
         vectors = asked @ self.contrasts
         variance = _variances(vectors, self.covariance)
-        prior_sd = vectors**2 @ self.prior_sd**2
-        alone = 1 / np.maximum(1 / variance - 1 / prior_sd, _LEFT / variance)
+        prior_variance = vectors**2 @ self.prior_sd**2
+        alone = 1 / np.maximum(1 / variance - 1 / prior_variance, _LEFT / variance)
         start = vectors @ self.prior_mean
         estimate = start + (vectors @ self.estimate - start) * alone / variance
         stretch = np.sqrt(alone / variance)

@@ -10,7 +10,7 @@
 | a      | a step from t, in u                                                    | `step`        |
 
 A step shrinks the score for its noise.  Its remainder is released, so that a poor pilot or step makes
-intervals longer, and never invalid.
+intervals longer; invalid only where many records are beyond the clip of the remainder.
 """
 
 from dataclasses import dataclass
@@ -357,7 +357,7 @@ class LocalModel:
         return step
 
     def remainder_clip(self, hessian: Array, step: Array, max_influence: float) -> float:
-        """Return the clip of the remainder: the smallest of three bounds of what a record adds to it.
+        """Return the clip of the remainder: the smallest of three bounds of what a typical record adds to it.
 
         For |z| <= Z = 3 root mean squares a record adds at most w‖u‖ h' (e^Z - 1 - Z).  That is at most
         ‖a‖ (e^Z - 1 - Z)/Z, by |z| <= ‖u‖‖a‖ and w h'‖u‖² <= 1; where h' is no more than its mean it is at

@@ -155,7 +155,7 @@ class ReleasedFit:
 
     @property
     def dispersion(self) -> float:
-        """Return Var(y)/E[y] of a fit of counts, tr V/tr H; 1 in logistic regression.
+        """Return Var(y)/E[y] of a fit of counts, tr V/tr H; 1 in other families.
 
         An event counts so much in units of the outcome: a cost is as many events in cents as in euros.
         """
@@ -361,8 +361,6 @@ def posterior(fit: ReleasedFit) -> Joint:
     law = _Equation(fit, S, hessian, about_mean, pilot).solved()
     few = no_events(d) if last.exact else events(fit)
     # if other columns explain a number nearly completely, its remaining information may be all due to the
-    # change of the Hessian along the step
-    # if other columns explain a number nearly completely, its remaining information may be all due to the
     # change of the Hessian along the step; what the rarity of a level cuts is its own noise
     own = (
         S.variance_sd if last.exact else np.hypot(S.variance_sd * np.sqrt(hessian.cut), law.changed)
@@ -452,7 +450,7 @@ class _Equation:
         gain: Array = np.zeros((d, d))
         covariance: Array = np.zeros((d, d))
         for _ in range(_ROUNDS):
-            C = self._half_way(way + step / 2) @ E
+            C = self._hessian_after(way + step / 2) @ E
             gain = solved(W + hessian.moved(second) + own, C).T
             covariance = np.asarray(np.linalg.inv(gain @ C + np.diag(precision)), dtype=np.float64)
             step = covariance @ gain @ right
@@ -483,7 +481,7 @@ class _Equation:
         changed[fit.columns.of_splines] = 0.0  # all of it is in the covariance
         return _Solution(start, step, covariance, sampling, terms, changed)
 
-    def _half_way(self, step: Array) -> Array:
+    def _hessian_after(self, step: Array) -> Array:
         """Return the Hessian after a step, in the basis: it changes as along a Newton step."""
         if self.fit.last.exact or not step.any():
             return self.hessian.matrix

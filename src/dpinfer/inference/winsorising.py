@@ -320,8 +320,8 @@ class Costs:
     def stretch(self, reach: Array, tolerance: float) -> Array:
         """Return the noise of a column that ends at ``reach`` over that of one within the radius.
 
-        The column is scaled down by k - 1 times its variance, added in the geometry.  The part of the
-        column that the others leave has the length tolerance + k - 1 there, and had the tolerance.
+        The column is scaled down by max(0, c²/(R² v) - 1) times its variance, added in the geometry.  The part
+        of the column that the others leave has the length tolerance plus that there, and had the tolerance.
         """
         added = np.maximum(reach**2 / self.radius2 - 1, 0.0)
         return np.asarray(1 + added / tolerance)

@@ -44,7 +44,7 @@ _NO_ACCOUNT = "You have no account at this desk: ask the steward for one."
 
 @dataclass(frozen=True)
 class Credentials:
-    """What is known of the sender of a request.
+    """The identity of a sender, with CSRF token, session and client address.
 
     ``csrf_token`` stands in each form of this person, ``session`` is the secret of the cookie,
     ``client`` the network address by which tries of passwords are counted.
@@ -57,7 +57,7 @@ class Credentials:
 
 
 class AuthBackend(Protocol):
-    """One way to know people."""
+    """A method of authentication."""
 
     def authenticate(self, request: Request, client: str) -> Credentials | Response:
         """Return who sent the request, or the page to show instead; raise `RequestError` to refuse it."""
@@ -253,7 +253,7 @@ def only_header(request: Request, name: str) -> str:
 
 
 def from_other_site(request: Request, scheme: str) -> bool:
-    """Whether another site made a request; one that changes something has to say who did."""
+    """Return whether a request may come from another site, by Sec-Fetch-Site and Origin."""
     if any(value not in _SAME_SITE for value in request.headers.getlist("sec-fetch-site")):
         return True
     ours = f"{scheme}://{request.headers.get('host')}"

@@ -41,7 +41,8 @@ _HEADER_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")  # proxies drop or confuse name
 _TAKEN_HEADERS = (
     *("authorization", "connection", "content-length", "content-type", "cookie", "expect", "host"),
     *("origin", "sec-fetch-mode", "sec-fetch-site", "transfer-encoding", "upgrade"),
-    *("x-forwarded-for", "x-forwarded-proto"),
+    *("x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "x-real-ip", "forwarded"),
+    *("user-agent", "referer", "from", "accept", "accept-encoding", "accept-language"),
 )
 _IDLE_WORKER = "the worker is not at work, so questions wait; nothing of them is lost"
 

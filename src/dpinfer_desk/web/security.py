@@ -64,7 +64,7 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 @dataclass(frozen=True)
 class ConnectionPolicy:
-    """How requests reach the server.
+    """The rules for connections: host names, TLS and trusted proxies.
 
     ``hosts`` are its names, with their ports.  ``secure`` says that requests come by TLS alone,
     ``proxies`` are the addresses of those who may say where a request came from.
@@ -75,7 +75,7 @@ class ConnectionPolicy:
     proxies: tuple[Network, ...] = ()
 
     def check(self, request: Request) -> None:
-        """Refuse a request that nobody looks at further."""
+        """Refuse a request with too long a query string or an unknown host."""
         if len(request.scope["query_string"]) > BODY_LIMIT:
             raise RequestError(414, "size", _ADDRESS_TOO_LONG)
         # Starlette's TrustedHostMiddleware leaves ports out, and a server of somebody else on another port
@@ -84,7 +84,7 @@ class ConnectionPolicy:
             raise RequestError(421, "request", _OTHER_HOST)
 
     def client(self, request: Request) -> str:
-        """Return where a request came from, as a proxy that is trusted says it.
+        """Return the client of a request, as the trusted proxy reports it; refuse any other sender.
 
         Of several headers, or several values in one, the last one is the proxy's own.
         """
@@ -111,7 +111,7 @@ def networks_of(texts: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def _counted_network(text: str) -> str:
-    """Return an address as tries are counted: whoever has one of IPv6 has 2^64 of them."""
+    """Return the IPv4 address or the IPv6 /64 by which password attempts are counted."""
     address = _address(text)
     if address is None:
         return ""

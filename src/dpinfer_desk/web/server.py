@@ -53,6 +53,7 @@ def serve(desk: Desk, port: int | None, browser: bool, announce: Callable[[str],
                 log_level="warning",
                 access_log=False,  # addresses hold questions, and one the token
                 server_header=False,
+                proxy_headers=False,
                 h11_max_incomplete_event_size=BODY_LIMIT,
                 timeout_graceful_shutdown=2,
                 http="h11",
