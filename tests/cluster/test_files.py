@@ -230,7 +230,8 @@ PROGRAM = """
     import json, sys
     from pathlib import Path
     from pyspark.sql import SparkSession
-    import dpinfer as dp, tables
+    import dpinfer as dp
+    from helpers import tables
     from dpinfer.rows import workers
     folder, encrypted = Path(sys.argv[1]), sys.argv[2]
     session = (
