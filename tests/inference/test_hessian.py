@@ -235,6 +235,22 @@ def test_the_guess_of_clean_releases_is_the_curvature():
         assert S.matrix == pytest.approx(covariance, rel=0.01, abs=0.01 * covariance[1, 1])
 
 
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.8])
+def test_the_sd_of_the_sum_of_a_level_is_that_of_draws(share):
+    """Noise of its two entries is correlated in a geometry that whitens the rows."""
+    second = np.array([[1.0, share], [share, share]])
+    back = np.linalg.cholesky(second).T
+    inverse = np.linalg.inv(back)
+    clean = inverse.T @ (1000 * second) @ inverse
+    rng = np.random.default_rng(11)
+    columns = columns_of([True])
+    drawn = [
+        released_moments(clean + symmetric(1.0, 2, rng), back, columns, 1.0) for _ in range(3000)
+    ]
+    total = np.array([one.mean[1] * one.first for one in drawn])
+    assert total.std() == pytest.approx(drawn[0].sum_sd[1], rel=0.06)
+
+
 def test_a_rare_level_is_believed_to_be_unrelated():
     """What noise says of its correlations counts for next to nothing, however large it looks."""
     data = mixed()

@@ -39,7 +39,7 @@ ROBUST = "robust"
 CLIP = "clip"
 STRICT = "strict"
 FAR_VALUES = (CLIP, STRICT)
-"""What is reported of a winsorised number: its ordinary coefficient, or only an alternative."""
+"""A winsorised number is reported with its ordinary coefficient, or only as an alternative."""
 TARGET_ALIASES = {"asked": ORDINARY}
 """Other names of targets."""
 # The stages of a fit, in order, each of one release or a few.  Ledgers and results keep these texts.

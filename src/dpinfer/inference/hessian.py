@@ -65,8 +65,8 @@ def released_moments(
 ) -> ReleasedMoments:
     """Return backᵀ released back, centred at its mean; ``noise`` is the noise sd of ``released``.
 
-    A dummy's entries next to the intercept and on the diagonal are the same number, and are averaged by
-    precision.
+    A dummy's entries next to the intercept and on the diagonal are the same number, and are averaged with
+    the least variance.
     """
     H = back.T @ released @ back
     length = back.T @ back
@@ -126,8 +126,8 @@ def hessian_prior(
 
     A level's share in H has a prior sd of half its share in M (`HESSIAN_PRIOR_SD`).  The mean of a column in a
     rare level has a prior sd of `RARE_LEVEL_SHIFT` sds of the column, so that a very rare level is nearly
-    uncorrelated.  ``coef`` are the
-    pilot coefficients: in Poisson regression they change the weighted means of the columns.
+    uncorrelated.  ``coef`` are the pilot coefficients: in Poisson regression they change the weighted means
+    of the columns.
 
     Numbers that are ``limited`` are winsorised in H, and down-weighted by rows in M, so that the one says
     little of the variance of the other.
@@ -233,7 +233,7 @@ def hessian_posterior(
     base = forward.T @ S.matrix @ forward
 
     def judged(part: float) -> tuple[float, Array, Array, Array]:
-        """Return the log-likelihood of the release, eigenvalues and vectors of P in u, and what is kept."""
+        """Return the log-likelihood of the release, eigenvalues and vectors of P in u, and the sds kept."""
         loose = np.where(S.limited, np.sqrt(max(HESSIAN_PRIOR_SD / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
         ratio = np.diag(P) / np.diag(S.matrix)

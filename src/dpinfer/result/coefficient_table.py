@@ -17,7 +17,7 @@ MEANING = (
     "interval at this budget, which says nothing about its size or sign; its uncertainty is inside "
     "the intervals of the others."
 )
-"""What it means that a coefficient is not reported."""
+"""Explains that a coefficient is not reported."""
 INSTEAD = (
     "An indented row answers another question than the coefficient above it, which is not reported. "
     "It is no estimate of that coefficient."

@@ -69,7 +69,7 @@ stays, by an entry in ``keys``."""
 _TARGETS = {"ordinary": "asked"}
 """The names of targets in saved results, where they differ; both are read."""
 _OLD_PREFIXES = ("open: in the model, but ", "open: ")
-"""How statuses began in results of earlier versions: they are read as not reported."""
+"""The beginning of statuses in results of earlier versions, which are read as not reported."""
 
 
 class ReplacedError(InputError):

@@ -121,7 +121,7 @@ class Unit:
 
     @property
     def max_total(self) -> float:
-        """How much the rows of a unit may weigh together before they are scaled down."""
+        """Return the largest total weight of the rows of a unit; larger ones are scaled down."""
         return self.max_weight if self.weights else self.rows
 
     @property

@@ -150,7 +150,7 @@ class _LevelIndex(dict[Any, int]):
 
 
 class _LooseLevelIndex(_LevelIndex):
-    """The same, where case and runs of white space do not count."""
+    """Compare texts without regard to case and runs of white space."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         dict.__init__(self)

@@ -65,7 +65,7 @@ class Bar:
 
     @property
     def reach(self) -> float:
-        """How far from 0 the interval goes."""
+        """Return the largest distance of the interval from 0."""
         return max(abs(self.low), abs(self.high))
 
 
@@ -112,7 +112,7 @@ class ForestRow:
 
     @property
     def reach(self) -> float:
-        """How far from 0 the intervals go."""
+        """Return the largest distance of the intervals from 0."""
         return max(bar.reach for bar in self.reported)
 
 

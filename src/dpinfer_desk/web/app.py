@@ -78,7 +78,7 @@ ACCOUNT_PAGES: tuple[PageRoute, ...] = (
     ("POST", "/accounts", account_pages.open_account, _DECIDE),
     ("POST", "/accounts/close", account_pages.close, _DECIDE),
 )
-"""Those of a desk on a network."""
+"""Pages of a desk on a network."""
 PASSWORD_PAGES: tuple[PageRoute, ...] = (
     ("GET", "/sign-in", account_pages.sign_in, ANYONE),
     ("POST", "/sign-in", account_pages.signed_in, ANYONE),
@@ -89,7 +89,7 @@ PASSWORD_PAGES: tuple[PageRoute, ...] = (
     ("POST", "/password", account_pages.set_password, _ALL),
     ("POST", "/accounts/invite", account_pages.invite, _DECIDE),
 )
-"""Those of a desk where people sign in by a password."""
+"""Pages of a desk where people sign in by a password."""
 _HASHING = (account_pages.signed_in, account_pages.joined, account_pages.set_password)
 _LINKS = (
     ("tables", ("",), "Tables", _ALL),
@@ -102,7 +102,7 @@ _ACCOUNT_LINKS = (
     ("accounts", ("accounts",), "Accounts", _READ),
     ("tokens", ("tokens",), "Tokens", _ALL),
 )
-"""What stands at the top of each page, and for whom."""
+"""Links at the top of each page, and the roles that see them."""
 _FILES = {
     "/style.css": ("text/css", "desk.css"),
     "/desk.js": ("text/javascript", "desk.js"),

@@ -32,7 +32,7 @@ NARROW = Size("narrow", 350.0, 0.0)
 
 @dataclass(frozen=True)
 class BurnDown:
-    """What is left of a total over time, as steps; ``area`` and ``outline`` are paths of SVG."""
+    """The remaining total over time, as steps; ``area`` and ``outline`` are paths of SVG."""
 
     size: Size
     height: float

@@ -30,7 +30,7 @@ _MESSAGES = {
     404: "there is nothing of yours at this address: check the address",
     503: "the desk is busy, or cannot be read or written now: try again, or tell the steward",
 }
-"""What is said instead of the text of the error: that of a ledger may name files."""
+"""Replaces the text of a ledger error, which may name files."""
 _RETRY_AFTER = {429: "60", 503: "5"}  # seconds
 
 

@@ -66,7 +66,7 @@ class FormFields:
 
 @dataclass(frozen=True)
 class Services:
-    """What all requests share.
+    """The services that all requests share.
 
     Without ``accounts`` the desk is open on this machine, for one steward.  ``passwords`` says that
     people sign in here, and not at the proxy.  Everything is below the path ``home``.  A page waits

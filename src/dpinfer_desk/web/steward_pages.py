@@ -42,7 +42,7 @@ _PRACTICE = 1000  # made-up rows
 
 @dataclass(frozen=True)
 class Spending:
-    """What was spent of a total, in its own terms: (ε, δ), ρ or ε; or why that is not known."""
+    """Return the cost of all entries in the terms of the total, (ε, δ), ρ or ε, or why it is unknown."""
 
     account: Account | None
     fault: str = ""
