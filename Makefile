@@ -6,10 +6,11 @@ READY := .venv/.ready
 # Python keeps what it has compiled, whatever the environment says: the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo map constants test search test-cluster test-page test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe ordinary lock clean
+.PHONY: demo map constants test search test-cluster test-page figures test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe ordinary lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
+	@echo "In this checkout the command is $(BIN)/dpinfer.  A desk with this table: $(BIN)/dpinfer demo --open"
 
 # The whole gate: lint, strict typing, tests.  At the end it lists the modules with lines that no test has run, by
 # themselves or in a worker; what a process of its own runs is not counted.  Before Python 3.12 that takes a third more
@@ -34,6 +35,10 @@ test-cluster: $(CLUSTER)/.ready
 PAGE := .venv-page
 test-page: $(PAGE)/.ready
 	$(PAGE)/bin/python -m pytest -n 2 --dist=loadfile -rs tests/page
+
+# The pictures of pages in docs/figures, of the bundled data; the same environment.
+figures: $(PAGE)/.ready
+	$(PAGE)/bin/python tools/figures.py
 
 # A desk on a network: two processes, roles, a browser, clients in Python and in R; the same environment.
 test-serve: $(PAGE)/.ready

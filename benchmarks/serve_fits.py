@@ -18,9 +18,9 @@ import pandas as pd
 import dpinfer as dp
 from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import LowBudgetWarning, PrivacyError
+from dpinfer_desk import timing
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store.tables import RegisteredTable
-from dpinfer_desk.worker import response_times
 
 RECORDS = 1000
 RESPONSE_TIMES = tuple(0.5 * k for k in range(1, 121))
@@ -145,7 +145,7 @@ def overruns(number: int, seconds: float, before: dict[str, Any]) -> dict[str, A
         for question in asked:
             key = question.digest()[:12]
             if key not in found["slots"]:
-                found["slots"][key] = response_times.choose(RESPONSE_TIMES, table, question)
+                found["slots"][key] = timing.choose(RESPONSE_TIMES, table, question)
         while found["fits"] < number and time.monotonic() - began < seconds:
             for name, place in places.items():
                 for question in asked:

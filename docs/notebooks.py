@@ -1,8 +1,8 @@
 """The gallery: sources in examples/gallery, executed notebooks in docs/gallery, pages of the site.
 
 ``python docs/notebooks.py`` (``make gallery``) runs the sources and writes the notebooks, with
-their output.  As a hook of mkdocs this module turns them into pages without running anything, and
-lets the README and its neighbours be pages.
+their output.  As a hook of mkdocs this module turns them into pages without running anything,
+lets files beside docs/ be pages, and ranks pages in the search.
 """
 
 import json
@@ -14,12 +14,10 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 SOURCES = ROOT / "examples/gallery"
 NOTEBOOKS = ROOT / "docs/gallery"
-BORROWED = (
-    "README.md",
-    "SECURITY.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-)  # pages that live beside docs/
+BORROWED = ("SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md")  # pages that live beside docs/
+BOOST = {"tutorial.md": 4.0, "howto/": 3.0, "faq.md": 2.0, "glossary.md": 2.0, "CHANGELOG.md": 0.2}
+STUDY_BOOST = 0.3
+"""Ranks in the search of the site: who searches wants to do something; tables of studies match many words."""
 REPOSITORY = "https://github.com/dpinfer/dpinfer/blob/main"
 
 
@@ -109,10 +107,21 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """A hook of mkdocs: links that hold in the repository lead to the pages of the site, or to
-    what is no page.
+def search_boost(path: str) -> float:
+    """Return the rank of a page in the search; 1 is that of most pages."""
+    for start, boost in BOOST.items():
+        if path.startswith(start):
+            return boost
+    studies = ("reproduction.md", "tight.md", "split.md", "unpenalised.md", "audit.md")
+    return STUDY_BOOST if path.endswith("-study.md") or path in studies else 1.0
+
+
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    """A hook of mkdocs: pages get their rank in the search, and links that hold in the repository
+    lead to the pages of the site, or to what is no page.
     """
+    if page is not None:
+        page.meta["search"] = {"boost": search_boost(page.file.src_uri)}
     markdown = re.sub(r"\]\(\.\./([A-Z]+\.md)", r"](\1", markdown)
     markdown = re.sub(r"\]\(((?:\.\./)?gallery/\w+)\.ipynb\)", r"](\1.md)", markdown)
     return re.sub(

@@ -249,8 +249,8 @@ def _worst(by_name: dict[str, Array], often: Array, names: Sequence[str]) -> Fou
 
 
 HEAD = (
-    "design", "n", "d", "budget", "asked", "lowest (without noise)", "stated", "length med / max", "printed",
-    "answered", "instead",
+    "design", "n", "d", "budget", "coverage", "lowest (without noise)", "stated", "length med / max", "reported",
+    "with alternatives", "alternatives",
 )  # fmt: skip
 """Of the columns that the pages of all studies have."""
 

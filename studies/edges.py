@@ -1,7 +1,7 @@
 """Data that no regression can answer: ``python -m studies.edges``; no data are needed.
 
 Levels without events, columns that never vary or are there twice, one class, few records, hopeless
-budgets.  Every coefficient of such a fit should be right, or not reported.  A printed line is *absurd* if
+budgets.  Every coefficient of such a fit should be right, or not reported.  A reported coefficient is *absurd* if
 
 - its estimate is larger than three plausible sizes (`SIZES`);
 - its interval misses the true coefficient by more than its own length;
@@ -202,7 +202,7 @@ def fitted(drawn: Drawn, model: str, budget_name: str, rng: np.random.Generator)
         insecure_seed=int(rng.integers(2**62)),
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that hardly a line can be printed
+        warnings.simplefilter("ignore")  # that hardly a coefficient can be reported
         return made.fit(drawn.table.assign(y=values)).result_
 
 
@@ -216,7 +216,7 @@ def replicate(kind: str, model: str, budget_name: str, index: int) -> dict[str, 
 
 
 def judged(result: FitResult, drawn: Drawn, size: float) -> dict[str, Any]:
-    """The printed lines of a fit; the intercept, whose place is released, by its size alone."""
+    """The reported coefficients of a fit; the intercept, whose place is released, by its size alone."""
     low, high = result.conf_int().T
     pvalues = dict(result.pvalues)
     lines = 0
@@ -285,20 +285,20 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
         "",
         "Written by `python -m studies.edges`; do not edit. Not private.",
         "",
-        "No fit should report what its records cannot tell. A printed line is absurd if its estimate is",
+        "No fit should report what its records do not determine. A reported coefficient is absurd if its estimate is",
         "larger than three plausible sizes, if its interval misses the true coefficient by more than its own length,",
-        "or if its p-value is below .001 where there is no coefficient that records could tell.",
+        "or if its p-value is below .001 where the records determine no coefficient.",
         "",
-        "- *printed*: share of lines with an interval. *unknowable*: how many of them, in all fits, are of a",
+        "- *reported*: share of coefficients with an interval. *unknowable*: how many of them, in all fits, are of a",
         "  coefficient that does not exist or that no records could tell.",
-        "- *p < .001 at 0*: printed lines of coefficients that are truly 0, and how many of them have such a p-value;",
+        "- *p < .001 at 0*: reported coefficients that are truly 0, and how many of them have such a p-value;",
         "  by chance one in a thousand.",
         "",
         "separated: a level of 300 records without an event. one_event: a level with one event among 800 records.",
         "constant: a number, an answer and a level that never vary. twins: a column that is there twice. one_class:",
         "nobody has an event. few: 200 records. hopeless: a budget that hides everything.",
         "",
-        "| data | model | budget | fits | printed | unknowable | p < .001 at 0 | absurd |",
+        "| data | model | budget | fits | reported | unknowable | p < .001 at 0 | absurd |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:

@@ -29,6 +29,7 @@ ROOMS = {
     "datasets.py": None,
     "fit/": "one module per method",
     "description/": "describing a table: what is released of which columns, and what is made of it",
+    "moment_release/": "one release of second and fourth moments, and the linear models that it answers",
     "simulate/": "the laboratory: seeded, not private",
     "views/": "a result as a picture or a document",
     "estimators/": "scikit-learn faces",
@@ -42,6 +43,8 @@ ROOMS = {
 DESK_ROOMS = {
     "__init__.py": None,
     "store/": "what a desk keeps in its folder, and who may read and write it",
+    "admission.py": None,
+    "timing.py": None,
     "desk.py": None,
     "permissions.py": None,
     "backup.py": None,

@@ -137,14 +137,14 @@ def test_the_output_of_the_readme_is_that_of_its_code(capsys):
     assert len(names) == 10
     starts = [line.split()[0] for line in shown if line[:1].strip()]
     assert [name for name in starts if name in names][:10] == names
-    assert float(shown[-1]) == pytest.approx(float(left))
+    assert shown[-1] == left.strip()
 
 
 def test_the_demo_runs(capsys):
     code = (ROOT / "examples/rand_hie.py").read_text(encoding="utf-8")
     exec(compile(code, "rand_hie.py", "exec"), {})
     shown = capsys.readouterr().out
-    for words in ("lncoins", "health[poor]", "one person-year", "20,190", "rho = 0.1875"):
+    for words in ("lncoins", "health[poor]", "one person-year", "20,190", "ρ = 0.1875"):
         assert words in shown
 
 
@@ -169,7 +169,7 @@ def broken_links(path):
 
 
 def test_links_lead_somewhere():
-    beside = [ROOT / name for name in notebooks.BORROWED if name != "README.md"]
+    beside = [ROOT / name for name in notebooks.BORROWED]
     assert [link for path in [*DOCUMENTS, *beside] for link in broken_links(path)] == []
 
 
@@ -181,9 +181,7 @@ def test_a_broken_link_is_seen(tmp_path, monkeypatch):
 
 
 def test_the_navigation_is_the_pages():
-    """Each page has one place on the site, and each place a page; notebooks and the README are
-    pages, too.
-    """
+    """Each page has one place on the site, and each place a page; notebooks are pages, too."""
     site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").split("\nnav:\n")[1]
     listed = re.findall(r"^ +- .*: (\S+)$", site, re.MULTILINE)
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
@@ -287,3 +285,29 @@ def test_the_site_asks_nobody():
     )  # else the plugin "offline" takes one from elsewhere
     assert not re.search(r"https?:|repo_url|extra_javascript|analytics", site)
     assert not re.search(r"url\(|@import", (ROOT / "docs/site.css").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", ["README.md", "docs/index.md"])
+def test_the_three_numbers_are_those_of_promises_and_studies(path):
+    text = re.sub(r"\s+", " ", (ROOT / path).read_text(encoding="utf-8"))
+    promises = (ROOT / "docs/promises.md").read_text(encoding="utf-8")
+    assert f"**{len(re.findall(r'^[|] `', promises, re.MULTILINE))} guarantees**" in text
+    study = (ROOT / "docs/ordinary-study.md").read_text(encoding="utf-8")
+    judged, failed = re.search(r"(\d+) of \d+ cells have .* (\d+) of them fail", study).groups()
+    assert f"**{int(judged) - int(failed)} of {judged}**" in text
+    assert f"the other {failed} " in text
+    rows = re.findall(
+        r"^[|] (\w+) [|] \(1, 10⁻⁶\) [|] looked at [|].* (\S+) [|]$", study, re.MULTILINE
+    )
+    length = dict(rows)
+    assert f"**{length['logistic']} times**" in text
+    assert f"Least squares has {length['linear']}, counts {length['poisson']}." in text
+
+
+def test_tutorial_and_how_tos_rank_above_studies_in_the_search():
+    boost = notebooks.search_boost
+    assert boost("tutorial.md") > boost("schema.md") > boost("linear-study.md")
+    assert boost("howto/counts.md") > boost("reproduction.md")
+    assert all(
+        (ROOT / "docs" / start).exists() or start == "CHANGELOG.md" for start in notebooks.BOOST
+    )

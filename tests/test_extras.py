@@ -21,10 +21,10 @@ SOURCE = Path(dp.__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = {
     "cli": {"typer", "rich"},
-    "report": {"jinja2", "matplotlib"},
+    "report": {"jinja2", "markupsafe", "matplotlib"},
     "dask": {"dask"},
     "spark": {"pyspark"},
-    "desk": {"starlette", "uvicorn"},
+    "desk": {"starlette", "uvicorn", "h11"},
 }
 
 # Which extras a part of the library may import.
@@ -236,6 +236,15 @@ def test_extras_hold_what_the_messages_say():
     assert extras["dev"] > extras["all"]
     for extra, packages in EXTRAS.items():
         assert not packages & named(PROJECT["dependencies"]), f"[{extra}] is an extra"
+
+
+def test_the_readme_lists_every_extra():
+    table = re.findall(
+        r"^\| (`dpinfer.*?) \|", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    listed = {name for row in table for name in re.findall(r"`dpinfer\[(\w+)\]`", row)}
+    # "page" is for `make test-page` alone, "desk" another name of "serve"
+    assert listed == PROJECT["optional-dependencies"].keys() - {"page", "desk"}
 
 
 def imported(path):

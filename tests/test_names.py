@@ -1,3 +1,4 @@
+import ast
 import inspect
 import re
 import subprocess
@@ -50,23 +51,33 @@ HEAVY = (
     "sklearn", "pandas", "formulaic", "matplotlib", "pyarrow", "narwhals", "typer", "rich", "jinja2", "dp_accounting",
     "flint",
 )  # fmt: skip
-LIGHT = {"dpinfer", "numpy", "scipy"}
 
 
-def test_import_is_light():
-    """On top of numpy and scipy it loads its own modules, some of the standard library, and nothing
-    heavy.
-    """
-    program = (
-        "import sys, numpy, scipy.special, scipy.linalg; before = set(sys.modules); import dpinfer; "
-        "print(*{name.partition('.')[0] for name in set(sys.modules) - before})"
-    )
+def loaded_by(*lines):
+    """The modules that a program of these lines has loaded at its end."""
+    program = "\n".join([*lines, "import sys", "print(*sys.modules)"])
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    loaded = set(done.stdout.split())
-    assert not loaded & set(HEAVY)
-    assert loaded - sys.stdlib_module_names <= LIGHT
+    return set(done.stdout.split())
+
+
+def test_import_is_light():
+    """It loads its errors alone: no number, no table, no plot, until a part of it is asked for."""
+    loaded = loaded_by("import dpinfer")
+    assert {name for name in loaded if name.startswith("dpinfer")} == {"dpinfer", "dpinfer.errors"}
+    assert not loaded & {"numpy", "scipy", *HEAVY}
+
+
+def test_plans_results_and_ledgers_are_light():
+    """They load numpy and some of scipy, and nothing heavy."""
+    loaded = loaded_by(
+        "import dpinfer as dp",
+        "dp.infer, dp.GeometryPlan, dp.Plan, dp.Loss, dp.Ledger, dp.compare, dp.Description, dp.FitResult",
+    )
+    packages = {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names
+    assert "numpy" in packages
+    assert not packages & set(HEAVY)
 
 
 def public():
@@ -134,3 +145,16 @@ def test_no_module_has_the_name_of_a_public_function():
     modules = {path.stem for path in PACKAGE.iterdir()}
     functions = {name for name in dp.__all__ if not inspect.ismodule(getattr(dp, name))}
     assert not modules & functions
+
+
+def test_no_test_imports_a_private_name():
+    """What a test states is a law of public names: a private one may go without notice."""
+    private = [
+        f"{path.name}: {name.name}"
+        for path in (ROOT / "tests").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dpinfer")
+        for name in node.names
+        if name.name.startswith("_") and not name.name.startswith("__")
+    ]
+    assert private == []

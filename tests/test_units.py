@@ -217,7 +217,7 @@ def test_ids_are_looked_at_before_booking_only_to_count_them(monkeypatch):
         model = dp.LogisticRegression(
             "y ~ a + b", schema=schema(head), budget=ZCDP, ledger=ledger, **options
         )
-        with pytest.raises(dp.LedgerError, match=r"needs 0\.5"):
+        with pytest.raises(dp.LedgerError, match=r"this costs ρ = 0\.5"):
             model.fit(SMALL)
         assert [n for n in looked if n] == expected
 
@@ -316,14 +316,14 @@ def test_what_a_result_says_of_units():
     result = MODELS["logistic"](schema=schema(), insecure_seed=1).fit(SMALL).result_
     said = result.model.estimand()
     for words in (
-        "all rows with one id are one person",
-        "every unit counts alike",
+        "All rows with one id are one person",
+        "Every unit counts once",
         "the average unit, not the average row",
         "not specific to a unit",
-        "the ordinary logistic regression that was asked for",
+        "the ordinary logistic regression, with all columns",
     ):
         assert words in said
-    summary, page = " ".join(result.summary().split()), dp.report.markdown(result)
+    summary, page = " ".join(result.summary(full=True).split()), dp.report.markdown(result)
     assert "robust to correlation among the rows of a unit (CR1)" in summary
     assert "A person with two ids is two units" in summary
     assert "robust to correlation among the rows of a unit (CR1)" in page
@@ -343,14 +343,14 @@ def test_what_a_result_says_of_units():
         .result_.model.estimand()
     )
     assert (
-        "rows count alike up to 5 a unit, and a unit with more of them counts as 5 rows" in capped
+        "Rows count alike up to 5 per unit, and a unit with more of them counts as 5 rows" in capped
     )
     heavy = MODELS["svm"](schema=schema(UNIT + WEIGHTS), insecure_seed=1).fit(SMALL).result_
-    assert "units whose weights add up to more than 6: these are trimmed" in heavy.model.estimand()
-    assert "raked or calibrated to the margins" in " ".join(heavy.summary().split())
+    assert "Units whose weights add up to more than 6 are trimmed" in heavy.model.estimand()
+    assert "raked or calibrated to the margins" in " ".join(heavy.summary(full=True).split())
     assert "raked or calibrated to the margins" in dp.report.markdown(heavy)
     rows = MODELS["logistic"](schema=schema(WEIGHTS), insecure_seed=1).fit(SMALL).result_
-    assert "records that weigh more than 6" in rows.model.estimand()
+    assert "Records that weigh more than 6" in rows.model.estimand()
     assert "unit here" not in rows.model.estimand()
 
 

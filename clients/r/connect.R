@@ -183,3 +183,24 @@ desk_answers <- function(site, table) {
 }
 
 desk_answer <- function(site, id) desk_wait(list(site = site, id = id), timeout = 0)
+
+# Moment releases of a table: the columns of each by its id, newest first.
+desk_releases <- function(site, table) {
+  found <- .desk_good(site, "GET", paste0("/tables/", .desk_part(table), "/releases"))$releases
+  .desk_rows(found, c("release", "declared"), c("price", "effective"))
+}
+
+# One question of a moment release, at once and at no cost: a formula gives a result as read_dpinfer() does, a figure such as
+# "mean(age)", "correlation(age, income)" or "r_squared(income ~ age)" a data frame of one row. The newest release is asked.
+desk_moments <- function(site, table, question, release = desk_releases(site, table)$release[1], level = 0.95) {
+  if (inherits(question, "formula")) question <- paste(deparse(question, width.cutoff = 500L), collapse = " ")
+  if (is.null(release) || is.na(release)) stop("this table has no moment release: ask the steward to publish one", call. = FALSE)
+  path <- paste0("/tables/", .desk_part(table), "/releases/", .desk_part(release), "/answers")
+  found <- .desk_good(site, "POST", path, list(question = question, level = level))
+  if (!is.null(found$result)) return(structure(found$result, class = "dpinfer"))
+  figure <- found$figure
+  data.frame(
+    name = figure$name, estimate = .one(figure$estimate), std.error = .one(figure$std_error),
+    conf.low = .one(figure$low), conf.high = .one(figure$high), status = figure$status
+  )
+}

@@ -39,8 +39,10 @@ read_dpinfer <- function(path) {
 # interval, and status says why.
 tidy.dpinfer <- function(x, ...) {
   rows <- x$reading$coefficients[seq_along(x$names)] # behind them is the ordinary intercept
+  terms <- .column(rows, "name", NA_character_)
+  labels <- .column(rows, "label", NA_character_) # not in results of earlier versions
   data.frame(
-    term = .column(rows, "name", NA_character_),
+    term = terms,
     estimate = .column(rows, "estimate"),
     std.error = .column(rows, "std_error"),
     statistic = .column(rows, "z"),
@@ -49,7 +51,8 @@ tidy.dpinfer <- function(x, ...) {
     conf.high = .column(rows, "high"),
     noise.share = .column(rows, "noise_share"),
     clipped.to = .column(rows, "clipped_to", ""), # not in results of earlier versions
-    status = sub(.old_status, "not reported: ", .column(rows, "status", NA_character_))
+    status = sub(.old_status, "not reported: ", .column(rows, "status", NA_character_)),
+    label = ifelse(is.na(labels), terms, labels)
   )
 }
 

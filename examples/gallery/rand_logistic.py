@@ -63,7 +63,7 @@ ledger = dp.Ledger(total=dp.ApproxDP(2.0, 1e-6), unit=demo.schema.unit.name)
 budget = dp.ApproxDP(1.0, 1e-6)
 model = dp.LogisticRegression(demo.formula, schema=demo.schema, budget=budget, insecure_seed=1)
 seen = ledger.preview(model.entry(n=20_190))
-print(f"accepted: {seen.accepted}; left of epsilon = 2 after it: {seen.left:.2f}")
+print(f"accepted: {seen.accepted}. After it: {seen.statement}")
 
 # %%
 result = model.fit(demo.table).result_
@@ -86,7 +86,7 @@ dp.plot.forest(result)
 print(result.odds_ratios().drop(columns="status").round(3))
 fair = result.contrast("health[fair] - health[good]")
 print(f"fair against good health: {fair.estimate:.3f}, from {fair.low:.3f} to {fair.high:.3f}")
-print(f"health as a whole: p = {result.wald('health').p_value:.4f}")
+print(result.wald("health"))
 
 # %%
 person = {

@@ -11,17 +11,6 @@ from dpinfer.errors import (
     PrivacyError,
     ServerError,
 )
-from dpinfer.fit.choose import infer
-from dpinfer.fit.linear import LinearPlan
-from dpinfer.fit.logistic import GeometryPlan
-from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
-from dpinfer.fit.poisson import PoissonPlan
-from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
-from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
-from dpinfer.privacy.ledger import Ledger
-from dpinfer.result.comparison import Comparison, compare
-from dpinfer.result.description import Description
-from dpinfer.result.result import FitResult
 
 if TYPE_CHECKING:
     from dpinfer import datasets, simulate
@@ -36,6 +25,20 @@ if TYPE_CHECKING:
         QuantileRegression,
     )
     from dpinfer.fit.bounds import learn_bounds
+    from dpinfer.fit.choose import infer
+    from dpinfer.fit.linear import LinearPlan
+    from dpinfer.fit.logistic import GeometryPlan
+    from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
+    from dpinfer.fit.poisson import PoissonPlan
+    from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
+    from dpinfer.moment_release.forecasting import plan_moments
+    from dpinfer.moment_release.released_moments import MomentRelease, moments
+    from dpinfer.moment_release.releasing import release_moments
+    from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
+    from dpinfer.privacy.ledger import Ledger
+    from dpinfer.result.comparison import Comparison, compare
+    from dpinfer.result.description import Description
+    from dpinfer.result.result import FitResult
     from dpinfer.rows.workers import progress
     from dpinfer.schema.schema import Schema
     from dpinfer.views import plot, report
@@ -64,6 +67,7 @@ __all__ = [
     "LogisticRegression",
     "Loss",
     "LowBudgetWarning",
+    "MomentRelease",
     "NoPrivacy",
     "ObjectivePerturbation",
     "OutputPerturbation",
@@ -82,30 +86,51 @@ __all__ = [
     "describe",
     "infer",
     "learn_bounds",
+    "moments",
+    "plan_moments",
     "plot",
     "progress",
+    "release_moments",
     "report",
     "simulate",
 ]
 
-# These load scikit-learn, pandas or matplotlib, so they wait until they are asked for.
-_LATE = {
-    "HuberRegression": "dpinfer.estimators.models",
-    "LinearRegression": "dpinfer.estimators.models",
-    "LinearSVC": "dpinfer.estimators.models",
-    "LogisticRegression": "dpinfer.estimators.models",
-    "PoissonRegression": "dpinfer.estimators.models",
-    "QuantileRegression": "dpinfer.estimators.models",
-    "Schema": "dpinfer.schema.schema",
-    "connect": "dpinfer.client",
-    "datasets": "dpinfer.datasets",
-    "describe": "dpinfer.description.describing",
-    "learn_bounds": "dpinfer.fit.bounds",
-    "plot": "dpinfer.views.plot",
-    "progress": "dpinfer.rows.workers",
-    "report": "dpinfer.views.report",
-    "simulate": "dpinfer.simulate",
+# A program that needs one part of the library does not wait for the others, nor for the libraries they load
+_MODULES = {
+    "client": ("connect",),
+    "datasets": ("datasets",),
+    "description.describing": ("describe",),
+    "estimators.models": (
+        "HuberRegression",
+        "LinearRegression",
+        "LinearSVC",
+        "LogisticRegression",
+        "PoissonRegression",
+        "QuantileRegression",
+    ),
+    "fit.bounds": ("learn_bounds",),
+    "fit.choose": ("infer",),
+    "fit.linear": ("LinearPlan",),
+    "fit.logistic": ("GeometryPlan",),
+    "fit.penalised_plan": ("ObjectivePerturbation", "OutputPerturbation", "Plan"),
+    "fit.poisson": ("PoissonPlan",),
+    "mechanisms.losses": ("Huber", "HuberHinge", "Logistic", "Loss", "SmoothedQuantile"),
+    "moment_release.forecasting": ("plan_moments",),
+    "moment_release.released_moments": ("MomentRelease", "moments"),
+    "moment_release.releasing": ("release_moments",),
+    "privacy.budget": ("ZCDP", "ApproxDP", "NoPrivacy", "PureDP"),
+    "privacy.ledger": ("Ledger",),
+    "result.comparison": ("Comparison", "compare"),
+    "result.description": ("Description",),
+    "result.result": ("FitResult",),
+    "rows.workers": ("progress",),
+    "schema.schema": ("Schema",),
+    "simulate": ("simulate",),
+    "views.plot": ("plot",),
+    "views.report": ("report",),
 }
+_HOME = {name: f"dpinfer.{module}" for module, names in _MODULES.items() for name in names}
+"""The module of each public name that is loaded when it is first asked for."""
 
 _ALIASES = {"HopelessFitWarning": "LowBudgetWarning"}
 """Other names of public names; `dir` does not list them."""
@@ -114,19 +139,23 @@ _ALIASES = {"HopelessFitWarning": "LowBudgetWarning"}
 def __getattr__(name: str) -> Any:
     if name in _ALIASES:
         return globals()[_ALIASES[name]]
-    if name not in _LATE:
+    if name not in _HOME:
         raise AttributeError(f"module 'dpinfer' has no attribute {name!r}{_instead(name)}")
     from importlib import import_module  # noqa: PLC0415
 
-    module = import_module(_LATE[name])
-    if _LATE[name].endswith(f".{name}"):
-        return module
-    return getattr(module, name)
+    home = _HOME[name]
+    module = import_module(home)
+    found = module if home.endswith(f".{name}") else getattr(module, name)
+    globals()[name] = found
+    return found
 
 
 def _instead(name: str) -> str:
-    """What to use in the place of a model that is asked for by another name."""
-    if name.startswith("_"):
+    """Return what to use in the place of a model that is asked for by another name."""
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    # `from dpinfer import persistence` looks for an attribute before it imports the module
+    if name.startswith("_") or find_spec(f"{__name__}.{name}"):
         return ""
     from dpinfer.estimators.aliases import IN_PYTHON, model_advice  # noqa: PLC0415
 

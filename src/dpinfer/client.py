@@ -25,9 +25,12 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.errors import DpinferError, InputError, LedgerError, NoAnswerError, ServerError
+from dpinfer.moment_release.released_moments import MomentRelease
 from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
+from dpinfer.privacy.shares import rounded_down
 from dpinfer.result.result import FitResult
+from dpinfer.result.text import facts_page
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.forecast import Forecast
 
@@ -276,9 +279,10 @@ class _FormerNames:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RemoteCheck(_FormerNames):
-    """The cost of a question and whether it would be paid, from `RemoteTable.check`.
+    """The cost of a question and whether it would be paid, from `RemoteTable.check`; printed, it is a
+    page.
 
     Attributes
     ----------
@@ -327,6 +331,73 @@ class RemoteCheck(_FormerNames):
         values["names"] = tuple(values["names"])
         values["answered"] = tuple(values["answered"])
         return cls(**values)
+
+    def __repr__(self) -> str:
+        allowed = "yes" if self.permitted else f"no: {self.reason}"
+        facts = {
+            "Coefficients": f"{len(self.names)}: {', '.join(self.names)}",
+            "Cost": f"{self.measure} = {self.cost:.4g}",
+            "Can be paid": allowed,
+            "Allowance left": _amount(self.left.get("allowance"), self.measure),
+            "Approval": "the steward decides" if self.waits else "not needed",
+            "Warning": self.warning,
+            "Low budget": self.low_budget,
+            "Answered": "",
+        }
+        if self.answered:
+            facts["Answered"] = f"before, free to read: {', '.join(self.answered)}"
+        return facts_page(
+            "A question, not yet asked: nothing is booked",
+            {name: fact for name, fact in facts.items() if fact},
+        )
+
+
+class RemoteAccount(dict[str, Any]):
+    """The account of a table: a dict of what was spent and what is left; printed, it is a page."""
+
+    def __repr__(self) -> str:
+        total = self.get("total") or {}
+        facts = {"Total": str(_budget(total)) if total else "–"}
+        if self.get("share") is not None:
+            facts["Used"] = f"{100 * self['share']:.3g} % of the total"
+        facts["Next question"] = "nothing is left for it"
+        if self.get("largest_fit"):
+            measure = "rho" if "rho" in total else "epsilon"
+            facts["Next question"] = (
+                f"may cost up to {measure} = {rounded_down(self['largest_fit'], 4):.4g}"
+            )
+        facts["Booked"] = f"{self.get('entries', 0):,} so far"
+        return facts_page("The account of a table", facts)
+
+
+class RemoteAllowance(dict[str, Any]):
+    """An analyst's allowance at a table: a dict; printed, it is a page."""
+
+    def __init__(self, values: Mapping[str, Any], measure: str) -> None:
+        super().__init__(values)
+        self._measure = measure
+
+    def __repr__(self) -> str:
+        facts = {
+            name: _amount(self.get(key), self._measure)
+            for name, key in (("Allowance", "amount"), ("Spent", "spent"), ("Left", "left"))
+        }
+        return facts_page(
+            f"The allowance of {self.get('person', '')}", facts | {"State": self.get("state", "")}
+        )
+
+
+def _budget(keys: Mapping[str, float]) -> Total:
+    """Return a budget from its keys."""
+    if "rho" in keys:
+        return ZCDP(keys["rho"])
+    if "delta" in keys:
+        return ApproxDP(keys["epsilon"], keys["delta"])
+    return PureDP(keys["epsilon"])
+
+
+def _amount(value: float | None, measure: str) -> str:
+    return "" if value is None else f"{measure} = {rounded_down(value, 4):.4g}"
 
 
 class RemoteDesk:
@@ -431,7 +502,9 @@ class RemoteTable(_FormerNames):
     measure : str
         What allowances are counted in.
     account, allowance : dict
-        The account of the table, and the analyst's allowance.
+        The account of the table, and the analyst's allowance; each prints as a page.  In both,
+        ``share`` is a share of the total, which adds up: the one that is used, and that of the
+        allowance; ``largest_fit`` is the most that the next question may be asked at.
     """
 
     _FORMER: ClassVar[Mapping[str, str]] = {"slots": "response_times"}
@@ -449,8 +522,10 @@ class RemoteTable(_FormerNames):
         self.policy: dict[str, Any] = document["policy"]
         self.response_times: list[float] = document["slots"]
         self.measure: str = document["measure"]
-        self.account: dict[str, Any] = document["account"]
-        self.allowance: dict[str, Any] | None = document["allowance"]
+        self.account = RemoteAccount(document["account"])
+        self.allowance: RemoteAllowance | None = None
+        if document["allowance"] is not None:
+            self.allowance = RemoteAllowance(document["allowance"], self.measure)
 
     def __repr__(self) -> str:
         return f"<table {self.name!r} at {self._connection.host}>"
@@ -590,6 +665,43 @@ class RemoteTable(_FormerNames):
         """
         document = self._connection.call_or_raise("GET", f"{self._path}/answers").document
         return [RemoteAnswer(self._connection, one) for one in document["answers"]]
+
+    def moment_releases(self) -> dict[str, str]:
+        """Return the moment releases of the table, the newest first.
+
+        Returns
+        -------
+        dict
+            The columns of each, by its id.
+        """
+        document = self._connection.call_or_raise("GET", f"{self._path}/releases").document
+        return {one["release"]: one["declared"] for one in document["releases"]}
+
+    def moments(self, release: str = "") -> MomentRelease:
+        """Fetch a moment release, which answers every linear model of its columns on this machine, for free.
+
+        Parameters
+        ----------
+        release : str
+            Its id; the newest one by default.
+
+        Returns
+        -------
+        MomentRelease
+            The same as from `dpinfer.moments`.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        ident = release or next(iter(self.moment_releases()), "")
+        if not ident:
+            raise InputError(
+                f"the table {self.name} has no moment release: ask the steward to publish one, or ask a question"
+            )
+        path = f"{self._path}/releases/{quote(ident, safe='')}"
+        return MomentRelease.from_json(self._connection.call_or_raise("GET", path).text)
 
     @property
     def _path(self) -> str:

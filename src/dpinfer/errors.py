@@ -21,7 +21,7 @@ T = TypeVar("T")
 NO_ANSWER = (
     "The answer to this question is lost. It was booked, so it is paid for: it is neither refunded nor run again, "
     "because a second run would be a second look at the data. Why it was lost is not told, as that could tell of the "
-    "data. To know the answer, ask, and pay, again (--again)."
+    "data. To know the answer, ask, and pay, again."
 )
 """The only text for a question at a desk that was booked and has no result."""
 
@@ -88,11 +88,12 @@ class ServerError(DpinferError, OSError):
 
 
 class LowBudgetWarning(UserWarning):
-    """The budget is too small for this fit: whatever the data hold, at most one coefficient in ten
-    could be reported.
+    """The budget is too small for this fit: fewer than one coefficient in ten is expected to be
+    reported, whatever the data hold or by what the schema says is typical of every column.
 
     It comes before anything is booked, from public facts alone, so that
-    ``warnings.simplefilter("error", dp.LowBudgetWarning)`` stops such a fit in time.
+    ``warnings.simplefilter("error", dp.LowBudgetWarning)`` stops such a fit in time.  The command
+    line stops in the same cases.
     """
 
 

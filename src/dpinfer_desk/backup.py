@@ -39,7 +39,9 @@ def back_up(desk: Desk, out: Path) -> dict[str, str]:
     mark_as_copy(shared / desk.folder.database.name)
     for name in (SETTINGS, SECRET):
         shutil.copy2(desk.folder.path / name, out / name)
-    shutil.copytree(desk.folder.results, out / desk.folder.results.name)
+    for part in (desk.folder.results, desk.folder.releases):
+        if part.exists():  # a desk of an older version has no releases
+            shutil.copytree(part, out / part.name)
     for part in (desk.folder.accounts, desk.folder.locks, desk.folder.logs):
         (out / part.name).mkdir()
     (out / "ledgers").mkdir()

@@ -21,45 +21,53 @@ total among analysts, and are no guarantee.
 
 import getpass
 import hashlib
+import json
 import os
 import uuid
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
 
 from dpinfer.asking.questions import AnalystQuestion
-from dpinfer.errors import NO_ANSWER, InputError, LedgerError, NoAnswerError
+from dpinfer.errors import NO_ANSWER, DpinferError, InputError, LedgerError, NoAnswerError
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe
+from dpinfer.moment_release.released_moments import MomentRelease, moments
 from dpinfer.privacy import accountant
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
-from dpinfer.privacy.budget import PureDP
+from dpinfer.privacy.budget import ApproxDP, PureDP, power_of_ten
+from dpinfer.privacy.decimals import added, written
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.ledger import Ledger, Preview
+from dpinfer.privacy.ledger import Ledger, Preview, larger_delta
+from dpinfer.privacy.shares import TotalShares
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
 from dpinfer.simulate.forecast import Forecast, forecast
 from dpinfer.simulate.practice import practice
-from dpinfer.tables.table import check as check_columns
-from dpinfer.tables.table import number_of, table_of
-from dpinfer_desk.store import checkpoints, published, roles, tables, tickets
+from dpinfer_desk import timing
+from dpinfer_desk.admission import DeclaredSizes, admit, require_memory, texts_of
+from dpinfer_desk.store import checkpoints, moment_files, published, roles, tables, tickets
 from dpinfer_desk.store.folder import PREFIX, RESPONSE_TIMES, Folder, Settings
-from dpinfer_desk.store.journal import Event, Journal
-from dpinfer_desk.store.register import OTHER_QUESTION, Register, insert_table
+from dpinfer_desk.store.journal import Event, EventFilter, Journal
+from dpinfer_desk.store.register import OTHER_QUESTION, Register, insert_table, limit_reason
 from dpinfer_desk.store.roles import ACTIVE, Analyst, Person, allowance_of, person_named
+from dpinfer_desk.store.sentences import Context, sentence_of
 from dpinfer_desk.store.tables import Fingerprint, Policy, RegisteredTable, table_named
-from dpinfer_desk.store.tickets import ConflictError, RefusedError, Ticket
+from dpinfer_desk.store.tickets import ConflictError, RefusedError, Ticket, UnconfirmedError
 from dpinfer_desk.store.verification import faults_of, valid_result
 
 MAX_CONDITION = 1e6
 """The largest curvature of a loss, divided by that of its penalty, in a question."""
+NO_REASON = "a declined question needs a reason, which its analyst reads: give one"
 _MAX_REASON = 1000  # characters
 _MAX_KEY = 100  # characters
 _UNPAID = (tickets.WAITING, tickets.QUEUED)  # and no process has claimed it
@@ -78,7 +86,8 @@ _BACKUP = (
 class QuestionCheck:
     """The consequences of asking a question, before it is asked; nothing is booked.
 
-    ``names`` are the coefficients, and ``cost`` is in ``measure`` (ρ or ε, that of allowances).
+    ``names`` are the coefficients, and ``cost`` is in ``measure`` (ρ or ε, that of allowances);
+    ``shares`` writes it for people.
     ``permitted`` tells whether it could be asked and paid now, and ``reason`` why not.  ``waits`` tells
     whether it needs an approval.  ``warning`` says what to expect, and ``low_budget`` why hardly any
     coefficient could be reported.  ``answered`` are answers to the same question that the analyst may
@@ -90,6 +99,7 @@ class QuestionCheck:
     entry: Entry
     cost: float
     measure: str
+    shares: TotalShares
     permitted: bool
     reason: str
     preview: Preview
@@ -101,14 +111,30 @@ class QuestionCheck:
 
 
 @dataclass(frozen=True)
+class OpenQuestions:
+    """The ``number`` of open questions of an analyst at a table, its ``limit``, and the ``reason`` why
+    there cannot be one more now; empty where there can.
+    """
+
+    number: int
+    limit: int
+    reason: str
+
+
+@dataclass(frozen=True)
 class Spend:
-    """An entry of a ledger with its cost and the sum of all costs so far, in the measure of allowances."""
+    """An entry of a ledger with its cost and the sum of all costs so far, in the measure of allowances.
+
+    ``asked`` is the cost as it was asked, and ``used`` the share of the total that was used after it.
+    """
 
     time: str
     by: str
     purpose: str
+    asked: str
     amount: float
     sum: float
+    used: float
     release: str
     request: str
 
@@ -193,6 +219,7 @@ class Desk:
             raise LedgerError(_BACKUP.format(path=path))
         if lacking or copied:
             desk.register.accept_old_copy(desk.who)
+        desk.register.upgrade()
         desk.register.catch_up()
         return desk
 
@@ -208,7 +235,7 @@ class Desk:
 
     # Tables
 
-    def add_table(
+    def add_table(  # noqa: PLR0913  (the public face)
         self,
         name: str,
         data: str | os.PathLike[str],
@@ -217,19 +244,27 @@ class Desk:
         policy: Policy = Policy(),  # noqa: B008  (frozen)
         records: int | None = None,
         although: str = "",
+        *,
+        max_rows: int | None = None,
+        max_unit_rows: int | None = None,
     ) -> RegisteredTable:
         """Register a table: its files, its schema, and the ledger that pays.
 
-        Names and types of the columns are checked, and rows or units counted if their number is
-        public; ``records`` is a public guess of the number if it is private.  A file of a table with
-        another ledger is refused, as two totals would then protect the same units, unless ``although``
-        gives a reason, which the journal records.
+        Names and types of the columns are checked, rows or units are counted if their number is
+        public, and the files must keep the sizes that are public (`dpinfer_desk.admission`).  A table whose
+        simplest question may take longer than the longest response time is refused.
+
+        ``records`` is a public guess of the number of records or units, if it is private.  ``max_rows`` and
+        ``max_unit_rows`` declare how many rows the table and one unit have at most: the first where the number of
+        records is private, the second where there are ids.  Both should come from what is public.
+
+        A file of a table with another ledger is refused, as two totals would then protect the same units,
+        unless ``although`` gives a reason, which the journal records.
         """
         if self.public:
             raise InputError("a table is registered where the data are: `dpinfer serve table add`")
         table_named(name)
-        if records is not None and records < 1:
-            raise InputError(f"a guess of the number of records is at least 1, not {records}")
+        declared = DeclaredSizes(records, max_rows, max_unit_rows)
         data_path = Path(data).resolve()
         public = Schema.read(Path(schema))
         opened = Ledger.open(ledger)
@@ -243,17 +278,23 @@ class Desk:
                 "the ledger and the schema differ in whether a unit has many rows: use a ledger made with --schema of "
                 "this table"
             )
+        # Before the files are read: a change meanwhile is then found before the first fit.
+        fingerprint = Fingerprint.of(data_path, self.folder.secret)
+        sizes = admit(data_path, public, declared, counted=opened.neighbours.counted)
         table = RegisteredTable(
             name=name,
             data_path=str(data_path),
             ledger_path=str(opened.path),
             schema_text=Path(schema).read_text(encoding="utf-8-sig"),
-            records=_public_number(data_path, public, opened, records),
+            records=sizes.records,
             policy=policy,
-            fingerprint=Fingerprint.of(data_path, self.folder.secret),
+            fingerprint=fingerprint,
             secret=self.folder.secret,
             added=self._time(),
+            max_rows=sizes.max_rows,
+            max_unit_rows=sizes.max_unit_rows,
         ).sealed()
+        self._require_answerable(table)
         if not although.strip():
             self._require_one_total(table)
         if not checkpoints.extends(self.folder.checkpoints, table.ledger_path, opened):
@@ -269,11 +310,19 @@ class Desk:
                 schema=public.digest(),
                 ledger=head,
                 fingerprint=table.fingerprint.text(),
-                policy=[policy.approval, policy.up_to, policy.shared],
+                **_policy_facts(policy, opened.shares),
+                sizes=[table.max_rows, table.max_unit_rows],
                 although=_reason(although),
             )
         self.publish(name)
         return table
+
+    def _require_answerable(self, table: RegisteredTable) -> None:
+        """Refuse a table whose public sizes are more than a fit can take in time and memory."""
+        settings = self.settings
+        assert table.max_unit_rows is not None
+        require_memory(table.max_unit_rows, 2, 1, settings.memory)
+        timing.require_answerable(settings.response_times, table)
 
     def _require_one_total(self, table: RegisteredTable) -> None:
         for other in self.tables():
@@ -296,23 +345,29 @@ class Desk:
 
     def set_policy(self, name: str, policy: Policy) -> RegisteredTable:
         """Change which questions need an approval, and who reads answers."""
-        self.table(name)
+        shares = self.shares(name)
         with self.register.change(self.who) as change:
             change(
                 "UPDATE tables SET approval = ?, up_to = ?, shared = ? WHERE name = ?",
                 *(policy.approval, policy.up_to, int(policy.shared), name),
             )
-            change.event(
-                "policy", table=name, policy=[policy.approval, policy.up_to, policy.shared]
-            )
+            change.event("policy", table=name, **_policy_facts(policy, shares))
         return self.table(name)
 
     def pause(self, name: str, reason: str) -> RegisteredTable:
         """Pause a table: nothing can be asked or booked until it is resumed."""
         return self._set_table(self.table(name), tables.PAUSED, _reason(reason))
 
-    def resume(self, name: str, reason: str) -> RegisteredTable:
-        """Open a table again.  Changed files are registered anew; ``reason`` says why they are about
+    def resume(
+        self,
+        name: str,
+        reason: str,
+        *,
+        max_rows: int | None = None,
+        max_unit_rows: int | None = None,
+    ) -> RegisteredTable:
+        """Open a table again.  Changed files are registered anew, and have to keep the declared sizes, which
+        ``max_rows`` and ``max_unit_rows`` change; ``reason`` says why the files are about
         the same units, and the journal records it.
         """
         table = self.table(name)
@@ -325,12 +380,19 @@ class Desk:
         if self.public:
             return self._set_table(table, tables.OPEN, _reason(reason))
         data_path = Path(table.data_path)
+        declared = _declared_again(table, max_rows, max_unit_rows)
+        counted = table.ledger().neighbours.counted
+        fingerprint = Fingerprint.of(data_path, table.secret)
+        sizes = admit(data_path, table.schema, declared, counted=counted)
         fresh = replace(
             table,
-            records=_public_number(data_path, table.schema, table.ledger(), table.records),
-            fingerprint=Fingerprint.of(data_path, table.secret),
-        )
-        self._set_table(fresh.sealed(), tables.OPEN, _reason(reason))
+            records=sizes.records,
+            fingerprint=fingerprint,
+            max_rows=sizes.max_rows,
+            max_unit_rows=sizes.max_unit_rows,
+        ).sealed()
+        self._require_answerable(fresh)
+        self._set_table(fresh, tables.OPEN, _reason(reason))
         self.publish(name)
         return self.table(name)
 
@@ -342,22 +404,55 @@ class Desk:
     def _set_table(self, table: RegisteredTable, state: str, reason: str) -> RegisteredTable:
         fingerprint = table.fingerprint.text()
         with self.register.change(self.who) as change:
-            # Response times were chosen for the size of the table, which may be another one now.
+            # Response times were chosen for the sizes of the table, which are part of its seal.
             change(
                 "DELETE FROM slots WHERE tab = ? AND NOT EXISTS "
-                "(SELECT 1 FROM tables WHERE name = tab AND fingerprint = ?)",
-                *(table.name, fingerprint),
+                "(SELECT 1 FROM tables WHERE name = tab AND seal = ?)",
+                *(table.name, table.seal),
             )
             change(
-                "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ?, seal = ? WHERE name = ?",
-                *(state, reason, fingerprint, table.records, table.seal, table.name),
+                "UPDATE tables SET state = ?, reason = ?, fingerprint = ?, records = ?, max_rows = ?, "
+                "max_unit_rows = ?, seal = ? WHERE name = ?",
+                *(state, reason, fingerprint, table.records, table.max_rows),
+                *(table.max_unit_rows, table.seal, table.name),
             )
-            change.event(f"table {state}", table=table.name, reason=reason, fingerprint=fingerprint)
+            change.event(
+                f"table {state}",
+                table=table.name,
+                reason=reason,
+                fingerprint=fingerprint,
+                sizes=[table.max_rows, table.max_unit_rows],
+            )
         return self.table(table.name)
 
     def measure(self, name: str) -> str:
         """Return the measure of allowances at a table, ρ or ε."""
         return accountant.counted_in(self.table(name).ledger().total)
+
+    def shares(self, name: str) -> TotalShares:
+        """Return the total of a table as 100 %, for costs and allowances in words."""
+        return self.table(name).ledger().shares
+
+    def cost_writer(self) -> Callable[[Ticket], str]:
+        """Return what writes the cost of a question: as it was asked, and as percent of the total.
+
+        Where the ledger cannot be read, it is the budget alone.
+        """
+
+        @cache
+        def shares_of(name: str) -> TotalShares | None:
+            try:
+                return self.shares(name)
+            except DpinferError:
+                return None
+
+        def written(ticket: Ticket) -> str:
+            shares = shares_of(ticket.table)
+            if shares is None:
+                return ticket.question.budget.amount
+            return shares.cost(ticket.question.budget, ticket.cost)
+
+        return written
 
     def export_ledger(self, name: str) -> str:
         """Return the ledger of a table as JSON lines with hashes, for an auditor."""
@@ -375,6 +470,34 @@ class Desk:
             published.write(path, table.ledger(), table.changed())
         except LedgerError as fault:
             published.write(path, None, "", table.without_folders(str(fault)))
+
+    def publish_moments(self, name: str, path: str | os.PathLike[str]) -> MomentRelease:
+        """Publish a moment release of a table, which every analyst of the table may then ask for free.
+
+        ``path`` is a file of `dpinfer moments release`, made with the ledger and the schema of the table.
+        """
+        if self.public:
+            raise InputError(
+                "a moment release is published where the ledger is: `dpinfer serve table publish`"
+            )
+        table = self.table(name)
+        release = moments(path)
+        moment_files.require_paid(table, release)
+        file = moment_files.store(self.folder, name, release)
+        with self.register.change(self.who) as change:
+            change.event(
+                moment_files.PUBLISHED,
+                table=name,
+                release=release.privacy.release,
+                file=file,
+                columns=release.declared,
+            )
+        self.publish(name)
+        return release
+
+    def moment_releases(self, name: str) -> list[MomentRelease]:
+        """Return the published moment releases of a table, the newest first."""
+        return moment_files.published(self.folder, self.table(name).name)
 
     def account(self, name: str) -> Account:
         """Return what was spent of the total of a table, and what is left."""
@@ -401,8 +524,10 @@ class Desk:
                     time=entry.time,
                     by=entry.by,
                     purpose=entry.purpose,
+                    asked=ledger.shares.asked_of(entry),
                     amount=amount,
                     sum=so_far,
+                    used=ledger.shares.of(so_far),
                     release=entry.release,
                     request=entry.request,
                 )
@@ -438,7 +563,8 @@ class Desk:
                 "ON CONFLICT (tab, person) DO UPDATE SET amount = excluded.amount",
                 *(name, person, amount, ACTIVE),
             )
-            change.event("allowance", table=name, person=person, amount=amount)
+            words = TotalShares(total).allowance(amount)
+            change.event("allowance", table=name, person=person, amount=amount, allowance=words)
         return self.analyst(name, person)
 
     def set_state(self, name: str, person: str, state: str, reason: str = "") -> Analyst:
@@ -488,10 +614,30 @@ class Desk:
 
         If not, the total pays for questions in the order in which they are booked.
         """
+        return self._allotted(name) <= written(self.certain(name))
+
+    def certain(self, name: str) -> float:
+        """Return what allowances may add up to so that each can surely be spent in full.
+
+        Of an (ε, δ) total that is the ρ that converts to it, whatever the noise of the questions: a
+        little less than what a total pays for where all noise is Gaussian.
+        """
         total = self.table(name).ledger().total
-        upper = total.epsilon if isinstance(total, PureDP) else total.zcdp().rho
-        amounts = (amount for amount, _ in self.register.allowances(name).values())
-        return sum(amounts) <= upper * (1 + accountant.ROUNDING)
+        return total.epsilon if isinstance(total, PureDP) else total.zcdp().rho
+
+    def allotted(self, name: str) -> float:
+        """Return the sum of the allowances at a table, in their measure.
+
+        Of an analyst whose access was revoked it has what was spent; what is left of the allowance is free.
+        """
+        return float(self._allotted(name))
+
+    def _allotted(self, name: str) -> Decimal:
+        amounts = (
+            analyst.spent if analyst.state == roles.REVOKED else max(analyst.amount, analyst.spent)
+            for analyst in self.analysts(name)
+        )
+        return added(map(written, amounts))
 
     # Questions
 
@@ -512,25 +658,36 @@ class Desk:
         entry = replace(model.entry(n), by=by)
         recipe = model.recipe(design, n)
         _require_penalty(recipe, n)
+        read = [*response.columns, *terms.columns, *schema.unit.columns]
+        require_memory(table.max_unit_rows or 1, design.width, texts_of(read), self.settings.memory)
         counted = ledger.neighbours.counted  # advice must not depend on a private number
         preview = ledger.preview(entry, within=allowance_of(ledger.total, analyst.amount))
         cost = ledger.added_up([entry])
-        reason = table.without_folders(preview.reason) or _closed(table, analyst)
+        reason = delta_fault(ledger, question) or table.without_folders(preview.reason)
+        reason = reason or _closed(table, analyst)
         return QuestionCheck(
             question=question,
             names=tuple(design.names),
             entry=entry,
             cost=cost,
             measure=accountant.counted_in(ledger.total),
+            shares=ledger.shares,
             permitted=not reason,
             reason=reason,
             preview=preview,
             analyst=analyst,
             waits=table.policy.waits(cost),
             warning=recipe.advice(n) if counted else "",
-            low_budget=recipe.futility(n) if counted else "",
+            low_budget=model.futility(design, n) if counted else "",
             answered=tuple(self._same(table, question, by)),
         )
+
+    def open_questions(self, name: str, by: str) -> OpenQuestions:
+        """Return how many questions of an analyst are open at a table, and whether there may be more."""
+        settings = self.settings
+        limits = (settings.open_per_person, settings.open_per_table)
+        numbers = self.register.open_numbers(name, by)
+        return OpenQuestions(numbers[0], limits[0], limit_reason(name, by, numbers, limits))
 
     def forecast(
         self,
@@ -606,14 +763,16 @@ class Desk:
         if not checked.permitted:
             raise RefusedError(checked.reason)
         if checked.answered and not again:
-            raise ConflictError(
-                f"this was answered already, as {checked.answered[0].id[:12]}, which is free to read; to ask and pay "
-                "again, say so (--again)"
+            raise UnconfirmedError(
+                f"this was answered already, as {checked.answered[0].id[:12]}, which is free to read: to ask and pay "
+                "again, confirm it",
+                "again",
             )
         if checked.low_budget and not anyway:
-            raise ConflictError(
-                f"{checked.low_budget}; nothing was asked. Raise the budget, or ask for fewer columns; or ask all the "
-                "same (--anyway)"
+            raise UnconfirmedError(
+                f"{checked.low_budget}; nothing was asked. Raise the budget, or ask for fewer columns; or confirm "
+                "that you ask all the same",
+                "anyway",
             )
         # Checked again before booking: a full disk after booking would lose a paid answer.
         settings = self.settings
@@ -649,9 +808,11 @@ class Desk:
         return self._shown(self.register.ticket(ident))
 
     def decide(self, ident: str, approve: bool, reason: str = "") -> Ticket:
-        """Approve a waiting question, or decline one that is not booked yet."""
+        """Approve a waiting question, or decline one that is not booked yet, with a reason."""
         reason = _reason(reason)
         if not approve:
+            if not reason:
+                raise InputError(NO_REASON)
             return self._decline(ident, reason)
         decision = self._decision(reason)
         return self._move(ident, (tickets.WAITING,), tickets.QUEUED, "approved", **decision)
@@ -708,6 +869,43 @@ class Desk:
         """Return all events of the desk, oldest first."""
         return self._journal.events()
 
+    def journal_page(self, selection: EventFilter, limit: int) -> list[Event]:
+        """Return at most ``limit`` events of a selection, the newest first."""
+        return self._journal.select(selection, limit)
+
+    def number_of_events(self) -> int:
+        """Return how many events the journal has."""
+        return self._journal.last()
+
+    def sentences(self, events: Sequence[Event]) -> list[str]:
+        """Return events as sentences, as pages and the command line show them."""
+        context = Context(self._questions_of(events), self._amount_writer())
+        return [sentence_of(event, context) for event in events]
+
+    def _amount_writer(self) -> Callable[[str, float], str]:
+        """Return what writes an amount of a table's total; a number alone where its ledger cannot be read."""
+
+        @cache
+        def shares_of(name: str) -> TotalShares | None:
+            try:
+                return self.shares(name)
+            except DpinferError:
+                return None
+
+        def write(table: str, amount: float) -> str:
+            shares = shares_of(table)
+            return f"{amount:.4g}" if shares is None else shares.allowance(amount)
+
+        return write
+
+    def _questions_of(self, events: Sequence[Event]) -> dict[str, Ticket]:
+        idents = sorted(
+            {str(event.facts["question"]) for event in events if "question" in event.facts}
+        )
+        # as one value, as SQLite bounds their number
+        found = self.register.tickets("id IN (SELECT value FROM json_each(?))", json.dumps(idents))
+        return {ticket.id: ticket for ticket in found}
+
     def export_journal(self) -> str:
         """Return the journal as JSON lines with hashes, for an auditor."""
         return self._journal.export()
@@ -753,6 +951,16 @@ class Desk:
         return self.clock().isoformat()
 
 
+def delta_fault(ledger: Ledger, question: AnalystQuestion) -> str:
+    """Return why a question is refused whose δ is larger than that of the total; empty if it is not."""
+    wrong = larger_delta(ledger.total, question.budget)
+    if not wrong:
+        return ""
+    assert isinstance(ledger.total, ApproxDP)
+    delta = power_of_ten(ledger.total.delta)
+    return f"{wrong}, and would cost much of the total: ask with δ = {delta} or less"
+
+
 def state_message(ticket: Ticket) -> str:
     """Return the state of a question as a sentence."""
     due = ticket.due
@@ -786,24 +994,33 @@ def _require_penalty(recipe: Recipe, n: int) -> None:
         )
 
 
+def _policy_facts(policy: Policy, shares: TotalShares) -> dict[str, object]:
+    """Return a policy for the journal, with its limit in words where it has one."""
+    facts: dict[str, object] = {"policy": [policy.approval, policy.up_to, policy.shared]}
+    if policy.approval == tables.ABOVE:
+        facts["up_to"] = shares.allowance(policy.up_to)
+    return facts
+
+
 def _ending(name: str) -> str:
     # The ids of all questions of a table end so, as several tables may share one ledger.
     return hashlib.sha256(name.encode()).hexdigest()[:6]
 
 
-def _public_number(
-    data_path: Path, schema: Schema, ledger: Ledger, guess: int | None
-) -> int | None:
-    """Return the number of records or units if it is public, else the guess.
-
-    `InputError` if names or types of the columns are not those of the schema.
+def _declared_again(
+    table: RegisteredTable, max_rows: int | None, max_unit_rows: int | None
+) -> DeclaredSizes:
+    """Return the sizes that a steward declares of a table that is resumed: those that were declared before, if new
+    ones are left out.
     """
-    table = table_of(str(data_path))
-    columns = [*schema.columns.values(), *schema.unit.columns]
-    check_columns(table, columns)
-    if not ledger.neighbours.counted:
-        return guess
-    return number_of(table, columns, schema.unit, counted=True)
+    units = table.records or 0
+    counted = table.ledger().neighbours.counted
+    computed = counted and table.max_rows == units * (table.max_unit_rows or 0)
+    if max_rows is None and not computed:
+        max_rows = table.max_rows
+    if max_unit_rows is None and table.schema.unit.many:
+        max_unit_rows = table.max_unit_rows
+    return DeclaredSizes(table.records, max_rows, max_unit_rows)
 
 
 def _closed(table: RegisteredTable, analyst: Analyst) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dpinfer.errors import InputError
+from dpinfer.moment_release.released_moments import MomentRelease
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.accounts import Signed
@@ -80,6 +81,13 @@ class Permissions:
     def answers(self, name: str) -> list[Ticket]:
         """Return the past answers at a table that the person may read by its policy."""
         return self.desk.answers(name, "" if self.unrestricted else self.signed.person)
+
+    def moment_release(self, table: str, ident: str) -> MomentRelease:
+        """Return a published moment release of a table that the person may see; `NotFoundError` if there is none."""
+        for release in self.desk.moment_releases(self.table(table).name):
+            if release.privacy.release == ident:
+                return release
+        raise NotFoundError
 
     def _may_see(self, table: RegisteredTable) -> bool:
         if self.unrestricted:

@@ -15,8 +15,8 @@ from studies.counts.designs import DESIGNS, REAL, SYNTHETIC, load
 
 BUDGETS = ("0.5,1e-6", "1,1e-6", "3,1e-6", "0.1")
 _HEAD = (
-    "design", "n", "d", "budget", "asked", "slopes", "level", "lowest slope (without noise)", "stated",
-    "length med / max", "printed", "answered", "instead", "clipped", "replicates",
+    "design", "n", "d", "budget", "coverage", "slopes", "level", "lowest slope (without noise)", "stated",
+    "length med / max", "reported", "with alternatives", "alternatives", "clipped", "replicates",
 )  # fmt: skip
 _SECTIONS = {"Real data": REAL, "Synthetic data": SYNTHETIC}
 
@@ -106,11 +106,11 @@ def digest(found: dict[str, list[Found]], budget: str = "1,1e-6") -> str:
     """The cells of one budget in a few columns, for docs/counts.md."""
     head = (
         "design",
-        "asked",
+        "coverage",
         "level",
         "lowest slope (without noise)",
         "length med / max",
-        "printed",
+        "reported",
     )
     places = [_HEAD.index(name) for name in head]
     lines = [_line(cell) for cell in found["cells"] if cell["budget"] == budget]

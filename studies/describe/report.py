@@ -26,11 +26,11 @@ SHARED = tuple(f"{name}, shared" for name in (description.Q25, description.MEDIA
 """Quartiles that many share, apart."""
 KINDS = (*FIGURES[:7], *SHARED, *FIGURES[7:])
 _HEAD = (
-    "table", "n", "budget", "figure", "lines", "coverage", "without noise", "lowest line (without noise)",
-    "length med / max", "printed",
+    "table", "n", "budget", "figure", "figures", "coverage", "without noise", "lowest (without noise)",
+    "length med / max", "reported",
 )  # fmt: skip
 _OVERVIEW = (
-    "figure", "lines", "coverage", "without noise", "cells", "below .93", ".93 to .97", "above .97",
+    "figure", "figures", "coverage", "without noise", "cells", "below .93", ".93 to .97", "above .97",
     "outside beyond chance", "lowest cell", "highest cell",
 )  # fmt: skip
 LOW = 0.93

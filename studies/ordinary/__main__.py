@@ -15,7 +15,7 @@ from pathlib import Path
 from studies.common import collect, complete, replicates, write
 from studies.ordinary.cell import replicate, summary
 from studies.ordinary.grid import GRIDS
-from studies.ordinary.report import page
+from studies.ordinary.report import figure, page
 
 
 def options() -> argparse.Namespace:
@@ -58,6 +58,8 @@ def main() -> None:
     done = collect(chosen.work)
     write(chosen.out / "ordinary.json", json.dumps(done, indent=0) + "\n")
     write(chosen.docs / "ordinary-study.md", page(done))
+    (chosen.docs / "figures").mkdir(exist_ok=True)
+    figure(done).savefig(chosen.docs / "figures/coverage.png", dpi=150)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""The page of the study: how many cells fail, which, and all of them."""
+"""The page of the study: how many cells fail, which, and all of them; and a figure of their coverage."""
 
 import math
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from matplotlib.figure import Figure
 
 Cell = dict[str, Any]
 
@@ -99,6 +101,41 @@ def _by_link(cells: list[Cell]) -> list[str]:
                 f"| {coverage[0]:.3f} | {length:.2f} |"
             )
     return lines
+
+
+def figure(cells: list[Cell]) -> Figure:
+    """Draw the coverage of each judged cell, one row for each link, beside the nominal .95."""
+    drawn = Figure(figsize=(8, 3.2), layout="constrained")
+    axes = drawn.subplots()
+    links = {"logistic": "logistic", "linear": "least squares", "poisson": "counts"}
+    for row, link in enumerate(links):
+        own = sorted(cell["coverage"] for cell in judged(cells) if cell["link"] == link)
+        # Equal values would hide each other: cells of one hundredth are stacked about the row.
+        stacked: dict[float, int] = {}
+        heights = []
+        for coverage in own:
+            bin_ = round(coverage * 250)
+            stacked[bin_] = stacked.get(bin_, 0) + 1
+            heights.append(row + 0.07 * (-1) ** stacked[bin_] * (stacked[bin_] // 2))
+        axes.plot(own, heights, "o", markersize=4.5, color="#0072b2", alpha=0.75, markeredgewidth=0)
+    axes.axvline(0.95, color="#202020", linewidth=1.2)
+    axes.axvline(MEAN, color="#d55e00", linewidth=1.2, linestyle="--")
+    axes.annotate("nominal", (0.95, -0.62), xytext=(3, 0), textcoords="offset points", va="top")
+    axes.annotate(
+        "limit of the study",
+        (MEAN, -0.62),
+        xytext=(-3, 0),
+        textcoords="offset points",
+        va="top",
+        ha="right",
+        color="#a84300",
+    )
+    axes.set(ylim=(2.6, -0.9), xlim=(0.885, 1.003), yticks=range(len(links)))
+    axes.set_yticklabels(links.values())
+    axes.set_xlabel("coverage of 95% intervals, one dot per cell of the study")
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.tick_params(axis="y", length=0)
+    return drawn
 
 
 def _order(cell: Cell) -> tuple[Any, ...]:

@@ -18,7 +18,7 @@ BUDGETS = ("0.0175", "approx", "0.05", "0.1875", "0.5", "1")
 """By their size: (1, 1e-6) is rho = .028."""
 Found = dict[str, Any]
 _HEAD = (
-    "design", "persons", "d", "budget", "asked avg / min", "stated avg / min", "average row avg / min",
+    "design", "persons", "d", "budget", "coverage avg / min", "stated avg / min", "average row avg / min",
     "length med / max", "not reported", "seldom", "down-weighted", "replicates",
 )  # fmt: skip
 _SURVEY_HEAD = (
@@ -111,7 +111,7 @@ _SECTIONS: dict[str, Callable[[Found], bool]] = {
     "The average person, logistic regression": lambda c: (
         c["design"] in BINARY and c["method"] == "1"
     ),
-    "Rows alike up to three a person": lambda c: c["method"] == "3",
+    "Equal weights of up to three rows of a person": lambda c: c["method"] == "3",
     "Group privacy": lambda c: c["method"] == GROUP,
     "The average person, least squares": lambda c: c["design"] in NUMERIC,
 }

@@ -11,6 +11,7 @@ import pytest
 import dpinfer as dp
 import dpinfer.mechanisms.sums
 from dpinfer.adjacency import Adjacency
+from dpinfer.mechanisms.moment_sums import counted_moments, fourth_moments
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import (
@@ -22,7 +23,7 @@ from dpinfer.mechanisms.sums import (
     second_moment,
     sum_error,
 )
-from dpinfer.numerics.links import LOG, LOGIT
+from dpinfer.numerics.links import IDENTITY, LOG, LOGIT
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 
@@ -228,6 +229,9 @@ def test_a_block_errs_by_no_more_than_its_bound():
         assert distance2(plain_moment(block), moment_of(block)) <= (bound + subnormal) ** 2
 
 
+MOMENTS = {"counted": counted_moments, "fourth": fourth_moments}
+
+
 def at_line(notion, wanted, family=LOGIT):
     """The stack of a step, or its rest, at a line whose rows are far out."""
     rng = np.random.default_rng(9)
@@ -235,6 +239,8 @@ def at_line(notion, wanted, family=LOGIT):
     matrix = 6 * rng.standard_normal((4, 4))
     most = 1.0 if family is LOGIT else np.inf
     line = Linearization(family, matrix, rng.standard_normal(4), most, -everywhere, everywhere)
+    if wanted in MOMENTS:
+        return MOMENTS[wanted](line, 1.0, notion)
     if wanted == "rest":
         return remainder_sum(line, rng.standard_normal(4), 1e-4, 1.0, notion)
     if family is LOG:
@@ -248,6 +254,8 @@ SUMS = {
     "stack": lambda notion: at_line(notion, "stack"), "rest": lambda notion: at_line(notion, "rest"),
     "stack of counts": lambda notion: at_line(notion, "stack", LOG),
     "rest of counts": lambda notion: at_line(notion, "rest", LOG),
+    "second moments": lambda notion: at_line(notion, "counted", IDENTITY),
+    "fourth moments": lambda notion: at_line(notion, "fourth", IDENTITY),
 }  # fmt: skip
 
 

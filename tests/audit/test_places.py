@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from dpinfer.adjacency import Adjacency
+from dpinfer.mechanisms import sums
 from dpinfer.mechanisms.histograms import influence_histogram
+from dpinfer.mechanisms.moment_sums import counted_moments, fourth_moments
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.summation_error import (
     SUMMATION_ERROR,
@@ -127,6 +129,37 @@ def test_moments_of_mapped_rows(monkeypatch):
         found.append(moved / (2 * moment_error(matrix)))
     assert max(found) <= 1
     assert max(found) > 1 / 20
+
+
+def test_queries_of_a_moment_release(monkeypatch):
+    """What a row adds to the second moments with their number moves by no more than is counted, and to the
+    fourth moments by no more than twice that.
+    """
+    rng = np.random.default_rng(7)
+    found = {"counted": [], "fourth": []}
+    for line in lines(IDENTITY, 5):
+        whole = line.row_map(2.0)
+        error = moment_error(whole)
+        for name, query, counted in (
+            ("counted", counted_moments(line, 2.0, NOTION), error),
+            ("fourth", fourth_moments(line, 2.0, NOTION), 2 * error),
+        ):
+            found[name].append(worst_move(monkeypatch, query, whole, rng) / (2 * counted))
+    for moves in found.values():
+        assert max(moves) <= 1
+        assert max(moves) > 1 / 20
+
+
+def test_queries_of_a_moment_release_count_that_much(monkeypatch):
+    """What is counted above is what decides whether rows are mapped by products."""
+    seen = []
+    monkeypatch.setattr(sums, "carried", lambda error, rows: seen.append(error) or True)
+    line = next(lines(IDENTITY, 5))
+    block = Block(np.full((3, DIM), 0.1), np.zeros(3))
+    counted_moments(line, 2.0, NOTION).of_block(block)
+    fourth_moments(line, 2.0, NOTION).of_block(block)
+    error = moment_error(line.row_map(2.0))
+    assert seen == [error, 2 * error]
 
 
 def test_the_count_fits_beside_the_sums():

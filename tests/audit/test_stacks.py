@@ -23,6 +23,7 @@ from dpinfer.mechanisms.column_sums import (
     moments,
 )
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.moment_sums import counted_moments, fourth_moments
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
 from dpinfer.mechanisms.sums import BLOCK, Block, exposure_total, moment_and_score, second_moment
@@ -73,6 +74,8 @@ def sums_of_rows(notion):
         "outcomes": histogram(inner_edges(-1, 1), notion).of_block,
         "influences": influence_histogram(1.0, notion).of_block,
         "columns": column_histograms(np.arange(1, D), edges, 2.0, notion).of_block,
+        "second moments": counted_moments(line_of(IDENTITY), float(D), notion).of_block,
+        "fourth moments": fourth_moments(line_of(IDENTITY), float(D), notion).of_block,
         "rest": remainder_sum(line_of(LOGIT), coef, 0.5, float(D), notion).of_block,
     }
     for family in (LOGIT, IDENTITY, LOG):

@@ -13,6 +13,7 @@ from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import column_histograms
 from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.minimise import minimum
+from dpinfer.mechanisms.moment_sums import counted_moments, fourth_moments
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum
 from dpinfer.mechanisms.sums import (
@@ -26,7 +27,7 @@ from dpinfer.mechanisms.sums import (
     sum_error,
 )
 from dpinfer.numerics.bins import inner_edges
-from dpinfer.numerics.links import LOGIT
+from dpinfer.numerics.links import IDENTITY, LOGIT
 from dpinfer.rows.source import Rows
 from helpers.support import clipped_sums, influences_at
 
@@ -97,11 +98,13 @@ def sums_of(notion):
     risk = Risk(dp.Logistic(), 5.0, 10, notion)
     everywhere = np.ones(3)
     line = Linearization(LOGIT, np.eye(3) + 0.3, LINE, 1.0, -everywhere, everywhere)
+    straight = Linearization(IDENTITY, np.eye(3) + 0.3, 0 * LINE, np.inf, -everywhere, everywhere)
     return [
         second_moment(notion), moment_and_score(notion), histogram(inner_edges(-0.5, 0.9), notion),
         influences_at(LINE, 2.0, notion), clipped_sums(LINE, 0.3, Stack.of(notion)), risk.stacked_sum(4 * LINE),
         risk.score_sum(LINE), risk.curvature_sum(LINE), remainder_sum(line, 4 * LINE, 0.1, 1.0, notion),
         column_histograms(np.array([1, 2]), np.array([inner_edges(-0.5, 0.5)] * 2), 1.0, notion),
+        counted_moments(straight, 1.0, notion), fourth_moments(straight, 1.0, notion),
     ]  # fmt: skip
 
 
@@ -209,6 +212,8 @@ def test_no_unit_moves_a_float_sum_beyond_its_bound(notion):
     rng, d = np.random.default_rng(4), 3
     common, ids = panel(3 * BLOCK, 1500, d=d)
     risk = Risk.penalised(dp.Logistic(), 0.01, 1501, notion)
+    everywhere = np.ones(d)
+    straight = Linearization(IDENTITY, 9 * np.eye(d), np.zeros(d), np.inf, -everywhere, everywhere)
     worst = {}
     for i, size in enumerate([1, 2, 50, 3 * BLOCK, 1, 700]):
         direction = rng.standard_normal(d)
@@ -225,6 +230,7 @@ def test_no_unit_moves_a_float_sum_beyond_its_bound(notion):
         for name, what in {
             "moments": moment_and_score(notion),
             "stack": risk.stacked_sum(steep),
+            "fourth moments": fourth_moments(straight, 1.0, notion),
         }.items():
             totals = [exact(total_with(common, ids, *side, i, what)) for side in sides]
             moved = sum((a - b) ** 2 for a, b in zip(*totals, strict=True))

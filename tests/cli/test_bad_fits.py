@@ -167,7 +167,11 @@ BAD_SPECS = {
     "level below a half": (GOOD + "level = 0.05\n", "[output] level", "at least 0.5"),
 }
 REFUSED = {
-    "overspent": (other(**{"rho = 0.5": "rho = 5"}), "rho = 1 left of 1", "lower its budget"),
+    "overspent": (
+        other(**{"rho = 0.5": "rho = 5"}),
+        "up to ρ = 1 of the total",
+        "lower its budget",
+    ),
     "another unit": (
         other(**{"schema.toml": "person.toml"}),
         "unit is 'one record'",

@@ -76,9 +76,9 @@ def test_show(booked):
         "Claims",
         "a [sum]",
         entry.release[:8],
-        "rho = 0.25",
-        "0.25 of 1",
-        "rho = 0.75 left of 1",
+        "ρ = 0.25",
+        "25 %",
+        "25 % of the total is used. The next question may cost up to ρ = 0.75.",
     ):
         assert words in shown
     told = json.loads(succeeds(run_here("budget", "show", booked.path, "--json")))
@@ -185,9 +185,16 @@ def test_show_says_which_rule_judged_what(tmp_path):
     told = json.loads(succeeds(run_here("budget", "show", ledger.path, "--json")))
     assert [each["rule"] for each in told["releases"]] == ["exact, first entry", "Gaussian filter"]
     assert (told["spent"], told["left"]) == (ledger.spent(), ledger.left())
-    shown = " ".join(succeeds(run_here("budget", "show", ledger.path)).split())
-    assert "Judged by" in shown
-    assert "Gaussian" in shown
+    plain = succeeds(run_here("budget", "show", ledger.path))
+    assert "Gaussian" not in plain
+    assert f"budget show {ledger.path} --details" in " ".join(plain.split())
+    shown = " ".join(succeeds(run_here("budget", "show", ledger.path, "--details")).split())
+    for words in (
+        "Judged by",
+        "Gaussian",
+        f"All releases so far together have ε = {ledger.spent():.4g}",
+    ):
+        assert words in shown
 
 
 def test_terminals_show_and_do_not_obey(tmp_path):
@@ -203,3 +210,68 @@ def test_terminals_show_and_do_not_obey(tmp_path):
     assert "\\x1b[2J" in shown
     assert text.escape_controls("naïve ‘x’ – ü 日本") == "naïve ‘x’ – ü 日本"
     assert text.escape_controls("a\nb\tc") == "a\\x0ab\\x09c"
+
+
+def with_formulas(path):
+    """A ledger of an (ε, δ) total with three entries, one of them of an earlier version."""
+    ledger = dp.Ledger.create(path, dp.ApproxDP(3.0, 1e-6), unit="one person", title="Visits")
+    purpose = "LogisticRegression: visit ~ lncoins + health + age + income + disease_status"
+    for typed, asked in (("ε = 0.5", dp.ApproxDP(0.5, 1e-6)), ("ε = 1", None)):
+        noise = (NoisySum("sum", dp.ZCDP(ledger.shares.read(typed)), 1.0),)
+        ledger.book(Entry(purpose, "one person", noise, asked=asked))
+    return ledger
+
+
+def test_show_fits_a_narrow_terminal_and_counts_nothing_in_rho(tmp_path):
+    narrow = {"COLUMNS": "80"}
+    ledger = with_formulas(tmp_path / "l.db")
+    shown = succeeds(run("budget", "show", "l.db", cwd=tmp_path, env=narrow))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert ledger.statement() == (
+        "17 % of the total is used. The next question may cost up to ε = 2.68."
+    )
+    assert ledger.statement() in shown
+    for words in ("ε = 3, δ = 10⁻⁶", "ε = 0.5    3.7 %", "ε = 1   13.4 %"):
+        assert words in shown
+    assert "ρ" not in shown
+    assert "rho" not in shown
+    details = succeeds(run("budget", "show", "l.db", "--details", cwd=tmp_path, env=narrow))
+    assert max(map(len, details.splitlines())) <= 80
+    assert "ρ" in details
+    told = json.loads(succeeds(run("budget", "show", "l.db", "--json", cwd=tmp_path)))
+    assert told["share"] == pytest.approx(sum(one["share"] for one in told["releases"]))
+    assert told["releases"][0]["asked"] == {"kind": "ApproxDP", "epsilon": 0.5, "delta": 1e-6}
+    assert told["releases"][1]["asked"] is None
+
+
+def test_a_terminal_without_greek_letters(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    with_formulas(tmp_path / "l.db")
+    shown = succeeds(run("budget", "show", "l.db", cwd=tmp_path))
+    assert shown.isascii()
+    assert "epsilon = 3, delta = 10^-6" in shown
+    assert "The next question may cost up to epsilon = 2.68." in shown
+    assert "####...." in shown
+    assert "?" not in shown
+
+
+def test_a_larger_delta_is_confirmed_on_the_command_line(tmp_path):
+    files_in(tmp_path)
+    ledger = dp.Ledger.create(tmp_path / "l.db", dp.ApproxDP(30.0, 1e-6))
+    fit = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a"]
+    describe = ["describe", "table.csv", "--schema", "schema.toml", "--columns", "a"]
+    for command in (fit, describe):
+        budget = ["--epsilon", 5, "--delta", 1e-2, "--ledger", "l.db", "--out", command[0]]
+        for more in ([], ["--dry-run"]):
+            done = run_here(*command, *budget, *more, cwd=tmp_path)
+            assert done.returncode == 3
+            for words in (
+                "δ = 0.01 is larger than the δ of the total, 10⁻⁶",
+                "--allow-larger-delta",
+            ):
+                assert words in done.stderr
+        assert not (tmp_path / command[0] / "result.json").exists()
+    assert ledger.entries() == ()
+    succeeds(run_here(*describe, *budget, "--allow-larger-delta", cwd=tmp_path))
+    (entry,) = ledger.entries()
+    assert entry.asked == dp.ApproxDP(5.0, 1e-2)

@@ -73,13 +73,13 @@ def test_both_coverages_are_printed(folder):
     done = run_here("coverage", spec(folder, text), "--out", folder / "out")
     assert done.returncode == 0, done.stderr
     head = next(line for line in done.stdout.splitlines() if "target" in line)
-    assert head.split()[:3] == ["target", "asked", "stated"]
+    assert head.split()[:3] == ["target", "ordinary", "stated"]
     study = dp.simulate.Study.from_json((folder / "out" / "study.json").read_text())
     line = next(line for line in done.stdout.splitlines() if line.startswith("a "))
     shown = line.split()[2:4]
     assert shown == [f"{study.coverage[1]:.4g}", f"{study.stated_coverage[1]:.4g}"]
     words = " ".join(done.stdout.split())
-    assert f"Mean coverage of what was asked {study.mean_coverage:.4f}" in words
+    assert f"Mean coverage of the ordinary coefficients {study.mean_coverage:.4f}" in words
     assert f"of what each fit states {study.mean_stated_coverage:.4f}" in words
     rows = list(csv.DictReader(io.StringIO((folder / "out" / "coverage.csv").read_text())))
     assert np.array_equal([float(row["coverage"]) for row in rows], study.coverage, equal_nan=True)
@@ -130,7 +130,7 @@ def test_every_key_reaches_the_study(folder):
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ("rho = 0.5", "rho = 0.5"),
+        ("rho = 0.5", "ρ = 0.5"),
         ("none = true", "noise off"),
         ('rho = 9\nmechanism = "objective"', "objective"),
     ],

@@ -62,7 +62,7 @@ def test_a_fit(folder):
     result = dp.FitResult.load(folder / "release" / "result.json")
     assert result.names[:3] == ("(Intercept)", "senior", "group[30 to under 50]")
     page = (folder / "release" / "report.html").read_text(encoding="utf-8")
-    assert "senior: age &gt;= 65" in page
+    assert "<td>age &gt;= 65</td>" in page
 
 
 def test_a_plan(folder):
@@ -73,3 +73,29 @@ def test_a_plan(folder):
 def test_errors_have_a_remedy(folder):
     asked = ("fit", *OPTIONS, "--formula", "claims > 99 ~ age", "--dry-run")
     fails(run_here(*asked, cwd=folder), "claims goes from 0 to 40")
+
+
+def test_columns_named_like_words_of_python(folder):
+    """The same fit, whatever the columns are called: checked, priced, fitted, described, drawn."""
+    names = {"age": "lambda", "region": "class", "admitted": "from", "claims": "import"}
+    derived.table(4000).rename(columns=names).to_csv(folder / "table.csv", index=False)
+    (folder / "schema.toml").write_text(
+        'unit = "one person"\n[columns.lambda]\ntype = "integer"\nlow = 18\nhigh = 100\n'
+        '[columns.class]\ntype = "category"\nlevels = ["north", "south", "east", "West Side"]\n'
+        '[columns.from]\ntype = "date"\nlow = "2019-03-05"\nhigh = "2022-12-31"\n'
+        '[columns.import]\ntype = "integer"\nlow = 0\nhigh = 40\n'
+        '[columns.is]\nfrom = "clip(`lambda`, 20, 60)"\n',
+        encoding="utf-8",
+    )
+    formula = "`import` > 0 ~ `class`:`is` + month(`from`) + `lambda` >= 65"
+    given = ("schema", "check", "schema.toml", "--data", "table.csv", "--formula", formula)
+    assert "lambda >= 65" in succeeds(run_here(*given, cwd=folder))
+    asked = ("fit", *OPTIONS, "--formula", formula, "--out", "release", "--spend-anyway")
+    succeeds(run_here(*asked, cwd=folder))
+    result = dp.FitResult.load(folder / "release" / "result.json")
+    assert result.wald("`lambda` >= 65 = 0").df == 1
+    assert (folder / "release" / "forest.png").exists()
+    about = ("--schema", "schema.toml", "--rho", "0.5", "--columns", "class,`lambda`")
+    described = ("describe", "table.csv", *about, "--by", "`import` > 0", "--out", "d", "--json")
+    told = json.loads(succeeds(run_here(*described, cwd=folder)))
+    assert told["booked"] is False

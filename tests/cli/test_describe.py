@@ -12,6 +12,7 @@ import pytest
 import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.description import describing
+from dpinfer.result import table_one
 from helpers.terminal import SECRET, fails, run, run_here, succeeds
 
 SCHEMA = """\
@@ -75,11 +76,10 @@ def test_through_the_executable(folder):
     description = dp.Description.load(folder / "out/description.json")
     assert description.privacy.release == entry.release
     assert description.groups == ("f", "m")
-    for words in ("A survey", "difference from f", entry.release, "table1.html", "4,000 records"):
+    for words in ("A survey", "sex = m", "m less f", entry.release, "table1.html", "4,000 records"):
         assert words in shown
-    for line in description.summary().splitlines():
-        if line.startswith("  usable records"):
-            assert line in shown
+    for line in table_one.screen(description).splitlines():
+        assert line in shown
     assert str(SECRET) not in shown + "".join(
         (folder / "out" / name).read_text(encoding="utf-8") for name in FILES
     )

@@ -5,7 +5,9 @@ import json
 import pytest
 
 import dpinfer as dp
+from dpinfer.asking.questions import AnalystQuestion
 from dpinfer_desk.desk import Desk
+from helpers import panels
 from helpers.desks import hasten, later, work
 from helpers.terminal import SECRET, fails, files_in, run, run_here, succeeds, table
 
@@ -168,9 +170,9 @@ def test_bad_commands(folder):
     )
     (folder / "n.toml").write_text('formula = "y ~ a"\nrho = 1.0', encoding="utf-8")
     fails(desk_of(folder, "ask", folder / "n.toml", "--by", "meier"), "name the table")
-    fails(desk_of(folder, "allow", "visits", "meier"), "--rho or --epsilon")
-    fails(desk_of(folder, "allow", "visits", "meier", "--epsilon", 1), "counts rho")
-    fails(desk_of(folder, "allow", "visits", "meier", "--rho", -1), "rho must be")
+    fails(desk_of(folder, "allow", "visits", "meier"), "--allowance 10%", "'ε = 0.5'")
+    fails(desk_of(folder, "allow", "visits", "meier", "--epsilon", 1), "counted in ρ and has no δ")
+    fails(desk_of(folder, "allow", "visits", "meier", "--rho", -1), "typed as 10 % or ρ = 0.05")
     fails(desk_of(folder, "show", "abcd"), "there is no question 'abcd'")
     fails(desk_of(folder, "table resume", "visits"), "give a reason")
     add = ["table add", "two", "--data", folder / "table.csv", "--schema", folder / "schema.toml"]
@@ -188,6 +190,22 @@ def test_bad_commands(folder):
     assert not (folder / "c.db").exists()
 
 
+def test_the_rows_of_one_unit_are_declared(tmp_path):
+    """With ids a table is registered with the number of rows that one unit has at most, and shown with it."""
+    panels.empty_desk(tmp_path)
+    data = panels.written(panels.panel(), tmp_path / "table.parquet")
+    add = ["table add", "panel", "--data", data, "--schema", tmp_path / "schema.toml"]
+    add += ["--ledger", tmp_path / "ledger.db"]
+    fails(desk_of(tmp_path, *add), "as --max-unit-rows")
+    fails(desk_of(tmp_path, *add, "--max-unit-rows", 3), "a unit has more than 3 rows")
+    succeeds(desk_of(tmp_path, *add, "--max-unit-rows", 40))
+    shown = succeeds(desk_of(tmp_path, "table show", "panel"))
+    assert "2,440, and 40 of one person" in shown
+    words = ["--reason", "a longer study", "--max-unit-rows", 50, "--max-rows", 2000]
+    succeeds(desk_of(tmp_path, "table resume", "panel", *words))
+    assert "2,000, and 50 of one person" in succeeds(desk_of(tmp_path, "table show", "panel"))
+
+
 def test_an_allowance_at_the_delta_of_the_total(folder):
     add = ["table add", "two", "--data", folder / "table.csv", "--schema", folder / "schema.toml"]
     total = ["--ledger", folder / "b.db", "--epsilon", 2, "--delta", 1e-6]
@@ -195,9 +213,22 @@ def test_an_allowance_at_the_delta_of_the_total(folder):
     assert not (folder / "b.db").exists()
     succeeds(desk_of(folder, *add, *total, "--although", "a test"))
     shown = succeeds(desk_of(folder, "allow", "two", "meier", "--epsilon", 1)).replace("\n", " ")
-    assert "ε = 1 at the δ of the total" in shown
-    analyst = later(Desk.open(folder / "desk")).analyst("two", "meier")
-    assert analyst.amount == pytest.approx(dp.ApproxDP(1.0, 1e-6).zcdp().rho)
+    assert "may spend 27.9 % of the total (ε = 1)" in shown
+    desk = later(Desk.open(folder / "desk"))
+    asked = AnalystQuestion.of(
+        {"formula": "y ~ a", "epsilon": 1.0, "delta": 1e-6, "target": "ordinary"}
+    )
+    assert desk.check("two", asked, "meier").permitted  # it pays for a question at this ε
+    amount = desk.analyst("two", "meier").amount
+    for typed in ("ε = 1", "1 ε", "epsilon = 1,0"):
+        succeeds(desk_of(folder, "allow", "two", "meier", "--allowance", typed))
+        assert desk.analyst("two", "meier").amount == amount
+    succeeds(desk_of(folder, "allow", "two", "meier", "--allowance", "12,5%"))
+    share = desk.shares("two").of(desk.analyst("two", "meier").amount)
+    assert share <= 0.125 == pytest.approx(share, rel=1e-12)
+    wrong = desk_of(folder, "allow", "two", "meier", "--allowance", "0.5")
+    fails(wrong, "'0.5' has no unit", "10 % or ε = 0.5")
+    fails(desk_of(folder, "allow", "two", "meier", "--allowance", "1%", "--rho", 1), "typed once")
     for command, state in (("pause", "paused"), ("resume", "active"), ("revoke", "revoked")):
         succeeds(desk_of(folder, command, "two", "meier", "--reason", "so"))
         assert Desk.open(folder / "desk").analyst("two", "meier").state == state
@@ -207,8 +238,8 @@ def test_a_ledger_of_a_registered_table_stays(folder, monkeypatch):
     """Something fails after the table was written down: its new ledger is not removed."""
     plain = Desk.add_table
 
-    def faulty(*arguments):
-        plain(*arguments)
+    def faulty(*arguments, **keywords):
+        plain(*arguments, **keywords)
         raise dp.LedgerError("a fault after the change")
 
     def stays(name, **options):

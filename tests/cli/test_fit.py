@@ -5,7 +5,10 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import dpinfer as dp
@@ -58,7 +61,8 @@ def test_a_spec_through_the_executable(folder):
         "Title of the spec",
         "b[None]",
         entry.release,
-        "rho = 0.5 left of 1",
+        "50 % of the total is used",
+        "up to ρ = 0.5.",
         "penalised",
     ):
         assert words in shown
@@ -163,8 +167,9 @@ def test_a_dry_run_tells_what_the_fit_books_and_leaves_no_trace(folder, kind):
     shown = succeeds(run_here("fit", "fit.toml", "--dry-run", cwd=folder))
     assert not entries(folder)
     assert sorted(path.name for path in folder.iterdir()) == before
-    for words in ("400 records", "4 coefficients", "rho = 1 left of 1", "rho = 0.5 left of 1"):
+    for words in ("400 records", "4 coefficients", "up to ρ = 1.", "50 % of the total is used"):
         assert words in shown
+    assert "not checked: dpinfer schema check SCHEMA --data TABLE --peek" in " ".join(shown.split())
     receipt = json.loads(succeeds(run_here("fit", "fit.toml", "--json", cwd=folder)))
     (entry,) = entries(folder)
     steps = [(e["step"], e["mechanism"], e["share"]["rho"]) for e in told["entry"]["events"]]
@@ -232,7 +237,9 @@ def test_a_dry_run_keeps_a_private_number_of_records(folder):
 def test_a_dry_run_tells_of_a_refusal(folder):
     done = run_here("fit", "fit.toml", "--rho", "3", "--dry-run", cwd=folder)
     assert done.returncode == 3
-    assert done.stderr.startswith("error: the ledger has rho = 1 left of 1, and this fit needs 3")
+    assert done.stderr.startswith(
+        "error: this costs ρ = 3, and the next question may cost up to ρ = 1 of the total"
+    )
     assert "refused" in done.stdout
 
 
@@ -397,10 +404,18 @@ def test_what_is_not_identified_is_said_and_kept(folder, monkeypatch):
     assert succeeds(run_here("report", "out/result.json", "-o", "again", cwd=folder))
 
 
+def state_typical(folder, **others):
+    """Say in the schema what is typical of every column of the formula."""
+    schema = dp.Schema.read(folder / "schema.toml")
+    typical = {"y": {"NA": 0.4}, "a": {"mean": 5, "sd": 2}, "b": {"None": 0.3}}
+    schema.guess(typical | others).write(folder / "schema.toml")
+
+
 def test_guarantee_hopeless_fits_stop(folder):
     """Four hundred records at rho = .05: the dry run tells, the fit stops, and nothing is booked
     unless it is told to.
     """
+    state_typical(folder)
     asked = ("fit", "fit.toml", "--target", "ordinary", "--rho", "0.05")
     told = json.loads(succeeds(run_here(*asked, "--dry-run", "--json", cwd=folder)))
     assert told["hopeless"] is True
@@ -419,6 +434,60 @@ def test_guarantee_hopeless_fits_stop(folder):
     assert not saved(folder).reported.any()
 
 
+def test_a_forecast_from_usual_values_warns_and_does_not_stop(folder):
+    """Where the schema does not say what is typical, the remedy is to say so."""
+    asked = ("fit", "fit.toml", "--target", "ordinary", "--rho", "0.05")
+    told = json.loads(succeeds(run_here(*asked, "--dry-run", "--json", cwd=folder)))
+    assert told["hopeless"] is False
+    for words in ("0 of 4 in simulated fits", "what is typical of y, a, b", "typical = {"):
+        assert words in told["low_budget"]
+    done = run_here(*asked, cwd=folder)
+    succeeds(done)
+    assert "note: hardly a coefficient is likely to be reported" in done.stderr
+    assert "add typical" in done.stderr
+    assert len(entries(folder)) == 1
+
+
+def test_a_comparison_of_counts_is_not_refused_for_made_up_counts(folder):
+    """A made-up count of which nothing is said is never 0; one with its typical mean often is."""
+    rng = np.random.default_rng(0)
+    counts = pd.DataFrame({"visits": rng.poisson(rng.gamma(0.5, 6.0, 20_000)), "age": 0.0})
+    counts["age"] = rng.uniform(20, 60, len(counts))
+    counts.to_csv(folder / "counts.csv", index=False)
+    text = (
+        '[columns.visits]\ntype = "integer"\nlow = 0\nhigh = 150\n'
+        '[columns.age]\ntype = "number"\nlow = 20\nhigh = 60\n'
+    )
+    (folder / "counts.toml").write_text(text, encoding="utf-8")
+    asked = ["fit", "counts.csv", "--schema", "counts.toml", "--formula", "visits > 0 ~ age"]
+    asked += ["--epsilon", "1", "--delta", "1e-6", "-o", "counts"]
+    succeeds(run_here(*asked, cwd=folder))
+    assert saved(folder, "counts").reported.all()
+    typical = text.replace("high = 150", "high = 150\ntypical = { mean = 3, sd = 5 }")
+    (folder / "counts.toml").write_text(typical, encoding="utf-8")
+    told = json.loads(succeeds(run_here(*asked, "--dry-run", "--json", cwd=folder)))
+    assert told["low_budget"] is None
+    assert all(row["reported"] == 1 for row in told["forecast"])
+
+
+@pytest.mark.parametrize("rho", [1e-6, 0.05, 1.0])
+@pytest.mark.parametrize("stated", [True, False])
+def test_the_command_stops_where_python_warns(folder, rho, stated):
+    if stated:
+        state_typical(folder)
+    asked = ("fit", "fit.toml", "--target", "ordinary", "--rho", str(rho), "--dry-run", "--json")
+    told = json.loads(succeeds(run_here(*asked, cwd=folder)))
+    model = dp.LogisticRegression(
+        FORMULA, schema=folder / "schema.toml", budget=dp.ZCDP(rho), target="ordinary"
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", dp.LowBudgetWarning)
+        model.fit(folder / "table.csv")
+    warned = any(issubclass(one.category, dp.LowBudgetWarning) for one in caught)
+    assert warned is told["hopeless"]
+    assert warned is (rho == 1e-6 or (stated and rho == 0.05))
+
+
 def test_rare_events_stop_a_fit_and_others_do_not(folder):
     """The same records and budget: what the schema says of the outcome decides."""
     files_in(folder, 4000)
@@ -429,7 +498,7 @@ def test_rare_events_stop_a_fit_and_others_do_not(folder):
     )
     schema = dp.Schema.read(folder / "schema.toml")
     schema.guess({"y": {"NA": 0.002}}).write(folder / "schema.toml")
-    fails(run_here(*asked, "a", cwd=folder), "hardly a coefficient is likely to be reported")
+    fails(run_here(*asked, "a", cwd=folder), "with an outcome that 0.2% of them have")
     assert entries(folder) == ()
     schema.write(folder / "schema.toml")
     succeeds(run_here(*asked, "b", cwd=folder))
@@ -468,3 +537,22 @@ def test_a_result_of_another_version_says_so(folder):
         "of version 3",
         "read it with the dpinfer that wrote it",
     )
+
+
+def test_what_a_fit_says_is_short_and_verbose_says_all(folder):
+    """One line for the estimand; the statements and the cost of each step come with --verbose."""
+    given = ["fit", "fit.toml", "--out", "out", "--force", "--spend-anyway"]
+    spent = "estimate ρ"
+    for asked in ([*given, "--dry-run"], given):
+        short = succeeds(run_here(*asked, cwd=folder))
+        long = succeeds(run_here(*asked, "--verbose", cwd=folder))
+        assert spent not in " ".join(short.split())
+        assert spent in " ".join(long.split())
+        assert len(long.splitlines()) > len(short.splitlines())
+        if "--dry-run" not in asked:
+            lines = [line.rstrip() for line in short.splitlines()]
+            (estimand,) = [j for j, line in enumerate(lines) if line.startswith("Estimand")]
+            assert lines[estimand].endswith(
+                "  the penalised coefficients of logistic regression in the population"
+            )
+            assert not lines[estimand + 1].startswith(" ")

@@ -39,7 +39,7 @@ def entries(folder, name="ledger.db"):
 def test_from_a_csv_file_through_the_executable(folder):
     budget = ["--epsilon", 2, "--delta", 1e-6, "--ledger", "ledger.db"]
     given = ["schema", "learn", "table.csv", "--columns", TYPED, *budget]
-    dry = succeeds(run_here(*given, "--dry-run", cwd=folder))
+    dry = succeeds(run_here(*given, "--dry-run", "--verbose", cwd=folder))
     for words in (
         "no value was read",
         "6,000 records",
@@ -72,7 +72,7 @@ def test_from_a_csv_file_through_the_executable(folder):
     )
     assert f"(learned, release {booked.release[:8]})" in " ".join(checked.split())
     shown = succeeds(run_here("budget", "show", "ledger.db", cwd=folder))
-    assert "took delta = 5e-07" in shown
+    assert "took δ = 5·10⁻⁷" in shown
     assert (
         json.loads(succeeds(run_here("budget", "show", "ledger.db", "--json", cwd=folder)))[
             "levels_delta"
@@ -169,7 +169,7 @@ def test_a_second_time_levels_are_refused_and_ranges_are_not(folder):
         (["--epsilon", 1, "--neighbours", "some"], ["--neighbours must be"], 2),
         (["--epsilon", 1, "--neighbours", "add-remove"], ["neighbours is 'replace'"], 3),
         (["--epsilon", 1, "--schema", "none.toml"], ["'none.toml' cannot be read"], 2),
-        (["--epsilon", 9], ["left of 3", "this fit needs"], 3),
+        (["--epsilon", 9], ["this costs ε = 9", "may cost up to ε = 3"], 3),
     ],
 )
 def test_bad_input_books_nothing(folder, options, words, code):

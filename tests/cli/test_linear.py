@@ -92,7 +92,9 @@ def test_a_dry_run_warns(folder):
 
 def test_a_fit_and_its_files(folder):
     shown = " ".join(
-        succeeds(run_here("fit", spec(folder, 'model = {loss = "linear"}'), cwd=folder)).split()
+        succeeds(
+            run_here("fit", spec(folder, 'model = {loss = "linear"}'), "-v", cwd=folder)
+        ).split()
     )
     result, (entry,) = saved(folder), dp.Ledger.open(folder / "ledger.db").entries()
     assert (result.model.target, result.privacy.release) == ("ordinary", entry.release)
@@ -131,7 +133,9 @@ def test_targets_and_tails(folder, options, words):
     name = spec(folder, 'model = {loss = "linear"}')
     text = (folder / name).read_text(encoding="utf-8").replace('ledger = "ledger.db"', "")
     (folder / name).write_text(text, encoding="utf-8")
-    assert words in succeeds(run_here("fit", name, *options, "--out", "out", cwd=folder))
+    assert words in succeeds(
+        run_here("fit", name, *options, "--out", "out", "--verbose", cwd=folder)
+    )
     assert words in (folder / "out/report.html").read_text(encoding="utf-8")
 
 

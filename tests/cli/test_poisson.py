@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dpinfer as dp
+from dpinfer.result import text
 from helpers import claims
 from helpers.terminal import fails, run, run_here, succeeds
 
@@ -71,7 +72,7 @@ def test_every_way_of_asking(folder, asked):
 
 
 def test_a_fit_and_its_files(folder):
-    done = run("fit", "fit.toml", cwd=folder, env={"COLUMNS": "80"})
+    done = run("fit", "fit.toml", "--verbose", cwd=folder, env={"COLUMNS": "80"})
     screen = succeeds(done)
     assert max(map(len, screen.splitlines())) <= 80
     shown = " ".join(screen.split())
@@ -83,7 +84,9 @@ def test_a_fit_and_its_files(folder):
     for words in ("the log rate at the released centre", "Outcomes count within"):
         assert words in shown
         assert words in page
-    assert "rate ratios are in the report" in shown
+    ratio = result.rate_ratios().iloc[0]
+    decimals = text.decimals_for(ratio["rate_ratio"] * result.std_error[1])
+    assert text.number(ratio["rate_ratio"], decimals) in shown
     assert "<dd>Poisson regression, no" in page
     with (folder / "release/coefficients.csv").open(encoding="utf-8") as sheet:
         rows = {row["name"]: row for row in csv.DictReader(sheet)}
@@ -151,7 +154,7 @@ def test_an_exposure_that_the_table_lacks(folder):
 
 
 def test_a_plan_and_a_study_know_the_exposure(folder):
-    plan = succeeds(run_here("plan", "fit.toml", "--records", "3000", cwd=folder))
+    plan = succeeds(run_here("plan", "fit.toml", "--records", "3000", "--verbose", cwd=folder))
     assert "as often small as large, up to their bound: years" in " ".join(plan.split())
     studies = [told(folder, "coverage", name) for name in ("fit.toml", "offset.toml")]
     assert studies[0] == studies[1]

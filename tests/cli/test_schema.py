@@ -39,8 +39,17 @@ def test_a_schema_is_not_replaced_unless_told_to(folder):
 def test_check_through_the_executable(folder):
     given = ["schema", "check", "schema.toml", "--data", "table.parquet", "--formula", "y ~ a*b"]
     shown = succeeds(run(*given, cwd=folder))
-    for words in ("0 to 10", "p, q, None", "fits", "6 coefficients", "a:b[None]", "one record"):
+    for words in (
+        "0 to 10",
+        "p, q, None",
+        "type matches",
+        "6 coefficients",
+        "a:b[None]",
+        "one record",
+    ):
         assert words in shown
+    assert shown.count("Values were not read.") == 1
+    assert "fits" not in shown  # no value was looked at
     told = json.loads(succeeds(run_here(*given, "--json", cwd=folder)))
     assert told["digest"] == dp.Schema.read(folder / "schema.toml").digest()
     assert [column["name"] for column in told["columns"]] == ["y", "a", "b"]
@@ -51,7 +60,7 @@ def test_columns_that_do_not_fit_are_named(folder):
     frame.to_parquet(folder / "other.parquet")
     done = run_here("schema", "check", "schema.toml", "--data", "other.parquet", cwd=folder)
     assert done.returncode == 2
-    assert done.stdout.count("does not fit") == 2
+    assert done.stdout.count("does not match") == 2
     assert "'a'" in done.stderr
     assert "(and 1 more)" in done.stderr
     assert str(SECRET) not in done.stdout + done.stderr

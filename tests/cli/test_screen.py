@@ -1,8 +1,15 @@
 """What is shown, at the widths of terminals."""
 
+import contextlib
+import fcntl
 import io
 import json
+import os
+import pty
 import re
+import struct
+import subprocess
+import termios
 
 import pytest
 from hypothesis import given
@@ -13,6 +20,7 @@ import dpinfer as dp
 from dpinfer.cli import screen
 from helpers.partial_results import partly_reported
 from helpers.support import labelled
+from helpers.terminal import PROGRAM, run
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +39,8 @@ def test_what_is_not_identified_shows_it(aside, width):
     Console(file=shown, width=width).print(screen.coefficients(aside, 0.95))
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= width
-    assert [line.count("not identified") for line in lines[2:]] == [1, 1, 1]
+    rows = lines[1 + [set(line) for line in lines].index({"─"}) :]
+    assert [line.count("not identified") for line in rows] == [1, 1, 1]
     assert "nan" not in shown.getvalue()
 
 
@@ -110,3 +119,49 @@ def test_headings_give_way_to_names(monkeypatch, capsys):
 @given(st.text(max_size=40), st.integers(3, 20))
 def test_no_letter_of_a_broken_name_is_lost(name, width):
     assert "".join(screen.broken(name, width).split()) == "".join(name.split())
+
+
+def test_a_table_gives_its_words_the_room_that_there_is(monkeypatch, capsys):
+    """At 80 columns no word of a column of words is broken, as long as all of them fit."""
+    heads = ("#", "Release", "By", "Id", "Booked (UTC)", "Cost")
+    purpose = "LogisticRegression: visit ~ lncoins + idp + lpi + fmde + physlm"
+    row = ["1", purpose, "Gaussian filter", "db52dd27", "2026-11-19 20:43", "ε = 1"]
+    out = printed(lambda: screen.table(heads, [row], left=3), monkeypatch, capsys)
+    assert max(map(len, out.splitlines())) <= 80
+    for word in [*purpose.split(), "Gaussian", "filter", *row[3:]]:
+        assert word in out
+
+
+def on_a_terminal(columns, *arguments):
+    """What the program writes to a terminal of this width."""
+    main, other = pty.openpty()
+    fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key not in GONE}
+    with subprocess.Popen(
+        [PROGRAM, *arguments],
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        env=environment | {"TERM": "xterm-256color"},
+    ):
+        os.close(other)
+        written = b""
+        with contextlib.suppress(OSError):  # the other side is closed
+            while chunk := os.read(main, 65_536):
+                written += chunk
+    os.close(main)
+    return written.decode().replace("\r\n", "\n")
+
+
+GONE = ("COLUMNS", "LINES", "NO_COLOR", "TERM")
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_an_error_on_a_terminal_is_bold_and_wrapped_at_words(columns):
+    shown = on_a_terminal(columns, "schema", "check", "nowhere/schema.toml")
+    assert shown.startswith("\x1b[1;31merror:\x1b[0m ")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert max(map(len, plain.splitlines())) <= columns
+    assert len(plain.splitlines()) > 1
+    (piped,) = run("schema", "check", "nowhere/schema.toml").stderr.splitlines()
+    assert plain.split() == piped.split()

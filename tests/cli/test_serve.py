@@ -77,6 +77,13 @@ def test_people_are_invited_or_have_a_password(folder, monkeypatch):
     again = given(run_here("serve", "person", "invite", folder, "a.meier", "--json"))
     assert accounts.invited(told["invitation"]) == ""
     assert accounts.invited(again["invitation"]) == "a.meier"
+    assert again["link"] is None
+    invite = ("serve", "person", "invite", folder, "a.meier", "--address")
+    link = succeeds(run_here(*invite, "https://stats.example.org/")).splitlines()[-1]
+    assert link.startswith("https://stats.example.org/join#")
+    assert accounts.invited(link.partition("#")[2]) == "a.meier"
+    fails(run_here(*invite, "stats.example.org"), "--address takes the address of the desk")
+    assert accounts.invited(link.partition("#")[2]) == "a.meier"  # nothing was made anew
     succeeds(run_here("serve", "person", "close", folder, "a.meier"))
     assert accounts.role("a.meier") == ""
     fails(run_here("serve", "person", "add", folder, "x", "--role", "root"), "a role is steward")

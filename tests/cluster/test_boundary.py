@@ -67,7 +67,7 @@ def test_nothing_but_numbers_before_booking(engine, tmp_path):
     refused(by_person("units = 100\n"), native, poor)
     refused(by_person().set_params(neighbours="add-remove"), native, poor)
     assert not list(marks.iterdir())
-    assert "left" in refused(by_person(), native, poor)
+    assert "next question may cost up to" in refused(by_person(), native, poor)
     assert list(marks.iterdir())
 
 

@@ -149,6 +149,23 @@ def test_descriptions(engine, name, by, columns):
         )
 
 
+@pytest.mark.parametrize(
+    ("name", "columns"),
+    [("linear", "cost + h + visits"), ("persons", None), ("weights", None)],
+)
+def test_moment_releases(engine, name, columns):
+    """The same rows give the same releases, of persons and with weights, too."""
+    frame, schema, _, _, options = FITS[name]
+    columns = columns or " + ".join(schema().columns)
+    here, there = (
+        dp.release_moments(native, schema(), columns, dp.ZCDP(2.0), insecure_seed=5, **options)
+        for native in (frame(), engine.spread(frame()))
+    )
+    assert here.names == there.names
+    assert np.allclose(here.sums.second, there.sums.second, rtol=1e-9, atol=1e-6)
+    assert np.allclose(here.sums.fourth, there.sums.fourth, rtol=1e-9, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["logistic", "linear", "persons", "weighted persons", "weights"])
 def test_sums(engine, name):
     """Within twice the error of a float sum; a row counted twice, or not at all, would show."""

@@ -411,7 +411,7 @@ def test_booked_before_a_value_is_read(monkeypatch):
     read = []
     honest = InMemory.source
     monkeypatch.setattr(InMemory, "source", lambda *given: read.append(given) or honest(*given))
-    with pytest.raises(dp.LedgerError, match=r"left of 0\.01"):
+    with pytest.raises(dp.LedgerError, match=r"ρ = 0\.01: lower its budget"):
         dp.describe(people(), Schema(COLUMNS), dp.ZCDP(0.05), ledger=dp.Ledger(dp.ZCDP(0.01)))
     assert not read
     ledger = dp.Ledger(dp.ZCDP(0.05))
@@ -511,7 +511,7 @@ def test_derived_columns_dates_and_levels_of_integers():
         (older["edu"] == 3).sum()
     )
     assert "senior" in description.summary()
-    assert re.search(r"median +2020-02-1\d", description.summary())
+    assert re.search(r"median +2020-02-\d\d", description.summary())
     assert set(description.derived) == {"senior", "cut(age, 40, 65)", "edu in (1, 2)"}
     guessed = schema.guess(description.typical())
     assert guessed.typical["day"].mean == pytest.approx(49.5, abs=1)

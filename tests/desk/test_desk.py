@@ -4,6 +4,7 @@ import hashlib
 import os
 import stat
 import threading
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -53,8 +54,9 @@ def test_the_same_question_is_not_paid_twice_by_another_key(tmp_path):
     first = ask(desk)
 
     def twice():
-        with pytest.raises(tickets.ConflictError, match=f"{first.id[:12]}.*--again"):
+        with pytest.raises(tickets.UnconfirmedError, match=f"{first.id[:12]}.*confirm it") as fault:
             ask(desk, key="another")
+        assert fault.value.option == "again"
 
     for state in ("waiting", "queued", "claimed"):
         desk.register.move(first.id, tickets.OPEN, state, "test")
@@ -124,9 +126,33 @@ def test_who_decides(tmp_path, policy, state):
     assert ask(desk_in(tmp_path, policy=policy)).state == state
 
 
+def test_allowances_that_were_revoked_do_not_count(tmp_path):
+    """What a revoked analyst has spent counts, and what is left of the allowance does not."""
+    desk = desk_in(tmp_path, total=dp.ZCDP(1.0), allowance=0.7)
+    desk.add_person("huber")
+    desk.allow("visits", "huber", 0.6)
+    ticket = ask(desk, rho=0.1, by="huber")
+    checked = desk.check("visits", ticket.question, "huber")
+    desk.table("visits").ledger().book(replace(checked.entry, request=ticket.id))
+    assert (desk.allotted("visits"), desk.reserved("visits")) == (pytest.approx(1.3), False)
+    desk.set_state("visits", "huber", "paused")
+    assert not desk.reserved("visits")  # it may be resumed
+    desk.set_state("visits", "huber", "revoked")
+    assert (desk.allotted("visits"), desk.reserved("visits")) == (pytest.approx(0.8), True)
+    desk.allow("visits", "meier", 0.95)
+    assert not desk.reserved("visits")
+    desk.set_state("visits", "huber", "active")
+    desk.allow("visits", "huber", 0.05)  # less than was spent
+    assert desk.allotted("visits") == pytest.approx(1.05)
+
+
 def test_decisions(tmp_path):
     desk = desk_in(tmp_path, policy=Policy("each"))
     one, two, three = (ask(desk, rho=rho) for rho in (0.1, 0.2, 0.3))
+    for reason in ("", "  "):
+        with pytest.raises(dp.InputError, match="a declined question needs a reason"):
+            desk.decide(two.id, False, reason)
+    assert desk.ticket(two.id).state == "waiting"
     assert desk.decide(one.id, True, "of use").state == "queued"
     assert desk.decide(two.id, False, "too wide").state == "declined"
     assert "too wide" in state_message(desk.ticket(two.id[:10]))
@@ -230,7 +256,10 @@ def _taken(path):
 
 def test_limits_allowance_and_states_of_people(tmp_path):
     desk = desk_in(tmp_path, allowance=0.25)
-    with pytest.raises(dp.LedgerError, match=r"allowance of 'meier' has rho = 0\.25 left of 0\.25"):
+    with pytest.raises(
+        dp.LedgerError,
+        match=r"this costs ρ = 0\.3 .* allowance of 'meier', .* for ρ = 0\.25 at most",
+    ):
         ask(desk, rho=0.3)
     for rho in (0.1, 0.11, 0.12):
         ask(desk, rho=rho)
@@ -328,14 +357,16 @@ def test_a_private_number_is_not_told(tmp_path):
     dp.Ledger.create(tmp_path / "l.db", dp.ZCDP(10.0), neighbours="add-remove")
     desk = Desk.create(tmp_path / "desk")
     files = (tmp_path / "table.csv", tmp_path / "schema.toml", tmp_path / "l.db")
-    table = desk.add_table("one", *files)
-    assert table.records is None
+    with pytest.raises(dp.InputError, match="is private: declare how many rows"):
+        desk.add_table("one", *files)
+    table = desk.add_table("one", *files, max_rows=1000)
+    assert (table.records, table.max_rows, table.max_unit_rows) == (None, 1000, 1)
     desk.add_person("meier")
     desk.allow("one", "meier", 1.0)
     found = desk.check("one", question(rho=0.1), "meier")
     with pytest.raises(dp.InputError, match="is private, and no guess"):
         desk.forecast("one", question(rho=0.1))
-    desk.add_table("two", *files, records=123_456)
+    desk.add_table("two", *files, records=123_456, max_rows=200_000)
     desk.allow("two", "meier", 1.0)
     other = desk.check("two", question(rho=0.1), "meier")
     assert (found.cost, found.warning, found.low_budget) == (

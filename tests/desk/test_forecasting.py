@@ -44,6 +44,17 @@ def test_a_forecast_is_that_of_the_library(desk):
         forecasts.get("0" * 32, "meier")
 
 
+def test_a_forecast_tells_how_far_it_is(desk):
+    """To its person alone; the fits are on made-up records."""
+    forecasts = Forecasts(desk)
+    ident = forecasts.ask("visits", question(rho=0.5), "meier")
+    assert forecasts.progress(ident, "meier")[1] == 20
+    assert forecasts.get(ident, "meier", LONG).replicates == 20
+    assert forecasts.progress(ident, "meier") == (20, 20)
+    with pytest.raises(NotFoundError):
+        forecasts.progress(ident, "weber")
+
+
 def test_what_is_wrong_is_told(desk):
     forecasts = Forecasts(desk)
     ident = forecasts.ask("visits", question("y ~ nothing", rho=0.5), "meier")
@@ -143,7 +154,7 @@ def test_large_forecasts_are_few(desk, monkeypatch):
     forecasts = Forecasts(desk)
     asked = threading.Event()
 
-    def run(_):
+    def run(*_):
         assert asked.wait(LONG)  # so that nothing is done while it is asked for
         return None, "x" * 2000, 2000
 

@@ -1,16 +1,23 @@
 import json
+import re
 import sqlite3
 from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
 import dpinfer as dp
+import dpinfer_desk
 from dpinfer.privacy import store
 from dpinfer.privacy.store import FileStore
 from dpinfer_desk.desk import Desk
-from dpinfer_desk.store.journal import Event, Journal
+from dpinfer_desk.store import tickets
+from dpinfer_desk.store.accounts import Accounts
+from dpinfer_desk.store.journal import Event, EventFilter, Journal
+from dpinfer_desk.store.sentences import KINDS, actions_of
 from dpinfer_desk.store.tables import Policy
-from helpers.desks import ask, desk_in
+from helpers.desks import ask, desk_in, hasten, work
 
 
 def busy_desk(folder):
@@ -190,3 +197,116 @@ def test_the_last_event_is_read_alone(tmp_path, monkeypatch):
         connection.executescript("DROP TRIGGER rows_stay; DELETE FROM chain")
     with pytest.raises(dp.LedgerError, match="has no header"):
         FileStore(empty).last()
+
+
+def test_every_event_is_a_sentence(tmp_path):
+    """Who did what to whom, with the reason; and every action that the sources have belongs to a kind."""
+    desk = busy_desk(tmp_path)
+    accounts = Accounts(desk.register)
+    accounts.open("huber", "analyst", "boss")
+    accounts.accept(accounts.invite("huber", "boss"), "four words that rhyme")
+    ident, _ = accounts.make_token("huber", ("read", "ask"), 30, "laptop")
+    accounts.revoke_token("huber", ident)
+    accounts.close("huber", "boss")
+    events = desk.journal()
+    told = desk.sentences(events)
+    first, second = (ticket.id[:12] for ticket in desk.tickets())
+    for sentence in (
+        "steward added the table visits: every question needs approval, and all analysts read all answers.",
+        f"steward asked question {first} at visits for meier (y ~ a + b; ρ = 0.1), which needs approval.",
+        f"steward approved question {first} of meier at visits (y ~ a + b). Reason: of use",
+        f"steward declined question {second} of meier at visits (y ~ a + b). Reason: too wide",
+        "steward set the allowance of huber at visits to 0.1 % of the total (ρ = 0.7).",
+        "steward paused the access of huber to visits. Reason: holiday",
+        "steward resumed the table visits. Reason: the same people",
+        "boss gave huber an account as analyst.",
+        "huber set a new password.",
+        f"huber made the token {ident}, to read and ask for 30 days.",
+    ):
+        assert sentence in told
+    known = {action for kind in KINDS for action in actions_of(kind)}
+    assert {event.action for event in events} <= known
+    sources = Path(dpinfer_desk.__file__).parent.rglob("*.py")
+    literal = re.compile(r'\bevent\(\s*"([^"]+)"')
+    stated = {name for path in sources for name in literal.findall(path.read_text("utf-8"))}
+    assert len(stated) > 12
+    assert stated <= known
+    assert known >= {*tickets.OPEN[1:], tickets.BOOKED_STATE, *tickets.ENDED}
+
+
+def test_events_of_a_run_are_sentences(tmp_path):
+    desk = hasten(desk_in(tmp_path))
+    ticket = ask(desk)
+    work(desk)
+    told = desk.sentences(desk.journal())
+    about = f"question {ticket.id[:12]} of meier at visits (y ~ a + b)"
+    assert f"The worker started {about}; its response time is 0.6 s." in told
+    assert f"The worker booked the cost of {about}." in told
+    assert f"The worker answered {about}." in told
+
+
+@pytest.mark.parametrize(
+    ("action", "facts"),
+    [("a later version did this", {"person": "meier"}), ("allowance", {"person": "meier"})],
+)
+def test_an_event_that_is_not_known_keeps_its_facts(tmp_path, action, facts):
+    desk = desk_in(tmp_path)
+    told = desk.sentences([Event(9, "", "boss", action, facts)])
+    assert told == [f"boss: {action} (person meier)."]
+
+
+def test_amounts_that_an_event_has_in_words_are_taken_as_they_are(tmp_path):
+    desk = desk_in(tmp_path)
+    facts = {"table": "visits", "person": "meier", "amount": 0.1, "allowance": "5 % of the total"}
+    limit = {"table": "visits", "policy": ["above", 0.1, True], "up_to": "2 % of the total"}
+    events = [Event(9, "", "boss", "allowance", facts), Event(10, "", "boss", "policy", limit)]
+    assert desk.sentences(events) == [
+        "boss set the allowance of meier at visits to 5 % of the total.",
+        "boss changed the policy of visits: questions that cost more than 2 % of the total need approval, "
+        "and all analysts read all answers.",
+    ]
+
+
+def test_sentences_change_no_hash(tmp_path):
+    desk = busy_desk(tmp_path)
+    before = desk.export_journal()
+    desk.sentences(desk.journal())
+    desk.journal_page(EventFilter(person="meier"), 10)
+    assert desk.export_journal() == before
+    assert desk.verify().ok
+
+
+def test_the_journal_is_selected_in_pages(tmp_path):
+    """By person, table, kind and days; pages together are the selection, and each is bounded."""
+    desk = busy_desk(tmp_path)
+    events = desk.journal()[::-1]
+
+    def numbers(**selection):
+        return [event.number for event in desk.journal_page(EventFilter(**selection), 100)]
+
+    assert numbers() == [event.number for event in events]
+    asked = {ticket.id for ticket in desk.tickets(by="meier")}
+    of_meier = [
+        event.number
+        for event in events
+        if event.facts.get("person") == "meier" or event.facts.get("question") in asked
+    ]
+    assert len(of_meier) > 4
+    assert numbers(person="meier") == of_meier
+    assert numbers(person="steward") == numbers()
+    assert numbers(person="me") == numbers(table="x") == []
+    of_table = [event.number for event in events if {"table", "question"} & set(event.facts)]
+    assert numbers(table="visits") == of_table
+    for kind in KINDS:
+        of_kind = [event.number for event in events if event.action in actions_of(kind)]
+        assert numbers(actions=actions_of(kind)) == of_kind
+    day = datetime.fromisoformat(events[0].time).date()
+    assert numbers(first=day - timedelta(days=1), last=day) == numbers()
+    assert numbers(last=day - timedelta(days=1)) == numbers(first=day + timedelta(days=1)) == []
+    pages = []
+    before = None
+    while page := desk.journal_page(EventFilter(table="visits", before=before), 3):
+        assert len(page) <= 3
+        pages += page
+        before = page[-1].number
+    assert [event.number for event in pages] == of_table

@@ -317,13 +317,13 @@ def test_nothing_is_kept_after_its_slot(tmp_path):
         assert desk.register.ticket(ticket.id).state == outcome
 
 
-def test_access_that_is_revoked_while_rows_are_counted(tmp_path, monkeypatch):
+def test_access_that_is_revoked_while_a_fit_is_planned(tmp_path, monkeypatch):
     desk = desk_in(tmp_path, response_times=(600.0,))
     ticket = claimed(desk)
     read = LinearModel.read
 
-    def slowly(*arguments):
-        found = read(*arguments)
+    def slowly(*arguments, **keywords):
+        found = read(*arguments, **keywords)
         desk.set_state("visits", "meier", "revoked")
         return found
 

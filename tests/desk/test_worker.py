@@ -18,6 +18,7 @@ import dpinfer as dp
 from dpinfer import persistence
 from dpinfer.errors import NO_ANSWER, NoAnswerError, PrivacyError
 from dpinfer.privacy.gate import Gate
+from dpinfer_desk import timing
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.folder import Folder
@@ -260,10 +261,9 @@ def test_what_is_refused_before_booking_is_free(tmp_path, monkeypatch):
     assert later(desk).ticket(first.id).state == "answered"
     refused = desk.ticket(second.id)
     assert refused.state == "refused"
-    assert (
-        "the allowance of 'meier' has rho = 0.0499999 left of 0.15, and this fit needs 0.11"
-        in refused.reason
-    )
+    assert "this costs ρ = 0.11 (less than 0.1 % of the total)" in refused.reason
+    assert "the allowance of 'meier', less than 0.1 % of the total, has" in refused.reason
+    assert "for ρ = 0.0499999 at most" in refused.reason
     assert len(dp.Ledger.open(tmp_path / "ledger.db").entries()) == 1
     desk.allow("visits", "meier", 1.0)
     third = ask(desk, rho=0.12)
@@ -343,25 +343,23 @@ def test_response_times_are_chosen_on_made_up_records(tmp_path, monkeypatch):
     """The response time depends on the longest fit, and the fit never sees the table."""
     desk = desk_in(tmp_path)
     table = desk.table("visits")
-    monkeypatch.setattr(response_times, "longest_fit", lambda *_: 1.2)
+    monkeypatch.setattr(timing, "longest_fit", lambda *_: 1.2)
     asked = question(rho=0.1)
-    assert response_times.choose((2.0,), table, asked) == 2.0
-    assert response_times.choose((5.0, 15.0, 60.0), table, asked) == 15.0  # 3 (1.2 + .5) = 5.1
+    assert timing.choose((2.0,), table, asked) == 2.0
+    assert timing.choose((5.0, 15.0, 60.0), table, asked) == 15.0  # 3 (1.2 + .5) = 5.1
     with pytest.raises(dp.InputError, match="longer than the longest response time"):
-        response_times.choose((1.0, 2.0), table, asked)
+        timing.choose((1.0, 2.0), table, asked)
     monkeypatch.undo()
     (tmp_path / "table.parquet").unlink()
-    assert response_times.longest_fit(table, asked) > 0
-    assert (
-        response_times.longest_fit(table, question(epsilon=1.0)) > 0
-    )  # a pure budget, with a search
+    assert timing.longest_fit(table, asked) > 0
+    assert timing.longest_fit(table, question(epsilon=1.0)) > 0  # a pure budget, with a search
     # 50,000 records would need a larger penalty than the million that there are
-    monkeypatch.setattr(response_times, "_MAX_MADE_UP", 400)
-    large = replace(table, records=20_000).sealed()
+    monkeypatch.setattr(timing, "_MAX_MADE_UP", 400)
+    large = replace(table, records=20_000, max_rows=20_000).sealed()
     sharp = question(epsilon=1.0, loss="svm", target="penalised", knee=0.01, penalty=5e-3)
-    assert response_times.longest_fit(large, sharp) > 0
+    assert timing.longest_fit(large, sharp) > 0
     with pytest.raises(dp.BudgetError):
-        response_times.longest_fit(table, sharp)
+        timing.longest_fit(table, sharp)
 
 
 def test_response_times_grow_with_the_table(tmp_path, monkeypatch):
@@ -369,15 +367,17 @@ def test_response_times_grow_with_the_table(tmp_path, monkeypatch):
     as long, and gets a response time for that.
     """
     desk = desk_in(tmp_path)
-    monkeypatch.setattr(response_times, "_MAX_MADE_UP", 400)
+    monkeypatch.setattr(timing, "_MAX_MADE_UP", 400)
     clock = SimpleNamespace(monotonic=itertools.count().__next__)  # each fit takes a second
-    monkeypatch.setattr(response_times, "time", clock)
-    small, large = (replace(desk.table("visits"), records=n).sealed() for n in (400, 1600))
-    assert response_times.longest_fit(small, question(rho=0.1)) == 1.0
-    assert response_times.longest_fit(large, question(rho=0.1)) == 4.0
+    monkeypatch.setattr(timing, "time", clock)
+    small, large = (
+        replace(desk.table("visits"), records=n, max_rows=n).sealed() for n in (400, 1600)
+    )
+    assert timing.longest_fit(small, question(rho=0.1)) == 1.0
+    assert timing.longest_fit(large, question(rho=0.1)) == 4.0
     times = (1.0, 5.0, 15.0, 60.0)
-    assert response_times.choose(times, small, question(rho=0.1)) == 5.0  # 3 (1 + .5) = 4.5
-    assert response_times.choose(times, large, question(rho=0.1)) == 15.0  # 3 (4 + .5) = 13.5
+    assert timing.choose(times, small, question(rho=0.1)) == 5.0  # 3 (1 + .5) = 4.5
+    assert timing.choose(times, large, question(rho=0.1)) == 15.0  # 3 (4 + .5) = 13.5
 
 
 @pytest.mark.parametrize("checks", [0, 1])
@@ -404,7 +404,7 @@ def test_nothing_is_booked_while_the_disk_is_short(tmp_path, monkeypatch, checks
 def test_one_made_up_table_has_an_outcome_that_a_column_decides(tmp_path):
     table = desk_in(tmp_path).table("visits")
     model = question(rho=0.1).model(table.schema, table.ledger().neighbours)
-    frame = response_times._frames(table.schema, model, 100)[-1]
+    frame = timing._frames(table.schema, model, 100)[-1]
     groups = frame.groupby("y")["a"].agg(["min", "max"]).sort_values("min")
     assert len(groups) == 2
     assert groups["max"].iloc[0] < groups["min"].iloc[1]
@@ -423,8 +423,8 @@ def test_a_response_time_is_chosen_alone_and_for_each_question(tmp_path, monkeyp
         assert not beside
         return 250.0 if asked.rho == 0.2 else 0.1
 
-    monkeypatch.setattr(response_times, "longest_fit", longest)
     more_tables(desk, tmp_path, 1)
+    monkeypatch.setattr(timing, "longest_fit", longest)
     desk.allow("t0", "meier", 100.0)
     first = ask(desk)
     other = desk.ask("t0", question(rho=0.2), "meier", anyway=True)
@@ -442,7 +442,7 @@ def test_a_response_time_is_chosen_alone_and_for_each_question(tmp_path, monkeyp
 def test_a_timing_that_fails_is_a_refusal(tmp_path, monkeypatch, fault):
     desk = desk_in(tmp_path, response_times=(600.0, 900.0))
     ticket = ask(desk)
-    monkeypatch.setattr(response_times, "longest_fit", fault)
+    monkeypatch.setattr(timing, "longest_fit", fault)
     work(desk)
     assert desk.ticket(ticket.id).state == "refused"
     assert desk.ticket(ticket.id).reason == response_times.UNTIMED

@@ -118,11 +118,11 @@ def test_the_estimand_is_the_minimiser_of_what_is_printed():
         words = result.model.estimand()
         size = "c‖θ‖², c = 0.02" if divisor == 1 else "c‖θ‖²/80, c = 0.02"
         assert (
-            f"E[f(y - θ·x)] plus {size}, f {in_words(loss)[1]}, x the row scaled by its public bounds, y the outcome "
-            "less 60" in words
+            f"E[f(y - θ·x)] plus {size}. Here f is {in_words(loss)[1]}, and x the row scaled by its public bounds. "
+            "y is the outcome less 60" in words
         )
         assert words.endswith(
-            "for the coefficients of ordinary least squares use the model linear (LinearRegression)"
+            "For the coefficients of ordinary least squares use the model linear (LinearRegression)"
         )
 
         def objective(theta, loss=loss, divisor=divisor):
@@ -143,11 +143,12 @@ def test_only_penalised_residuals_are_told_of_least_squares():
 
 def test_the_estimand_of_a_margin_is_unchanged():
     result = dp.infer(X / 200, np.sign(Y), loss=dp.Logistic(), penalty=0.1, budget=dp.NoPrivacy())
-    assert (
-        "the coefficients of logistic regression in the population with a penalty: the θ that minimises E[f(y θ·x)] "
-        "plus c‖θ‖², c = 0.1, f the logistic loss log(1 + exp(-z)), x the row scaled by its public bounds; the penalty"
-        in result.model.estimand()
+    words = (
+        "the penalised coefficients of logistic regression in the population. They are the θ that "
+        "minimises E[f(y θ·x)] plus c‖θ‖², c = 0.1. Here f is the logistic loss log(1 + exp(-z)), and x "
+        "the row scaled by its public bounds. The penalty"
     )
+    assert words in result.model.estimand()
     assert dp.FitResult.from_json(result.to_json()).model == result.model
 
 

@@ -116,7 +116,7 @@ def test_booked_before_a_value_is_read(monkeypatch):
     opened, seen = [], []
     honest = InMemory.opened
     monkeypatch.setattr(InMemory, "opened", lambda *given: opened.append(given) or honest(*given))
-    with pytest.raises(dp.LedgerError, match=r"left of 0\.01"):
+    with pytest.raises(dp.LedgerError, match=r"ρ = 0\.01: lower its budget"):
         dp.learn_bounds(table(), budget=dp.ZCDP(0.05), ledger=dp.Ledger(dp.ZCDP(0.01)))
     assert opened == []
 

@@ -52,7 +52,7 @@ def test_an_intercept_alone():
     assert share.std_error[0] < 1.5 / np.sqrt(len(demo.table) * p * (1 - p))
     mean = dp.LinearRegression("log(1 + mdvis) ~ 1", **options).fit(demo.table).result_
     assert abs(mean.estimate[0] - np.log1p(demo.table["mdvis"]).mean()) < 4 * mean.std_error[0]
-    assert "Released centre: none, as there is no column." in mean.summary()
+    assert "Released centre: none, as there is no column." in mean.summary(full=True)
     assert "(Intercept)" in share.summary()
     assert share.predict(demo.table[:2])["prediction"].to_numpy() == pytest.approx(p, abs=0.02)
 

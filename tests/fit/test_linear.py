@@ -201,8 +201,8 @@ def test_tails():
     assert clips[0] <= clips[1] < clips[2] == 100.0  # the whole range of the outcome
     assert found["cautious"].band.excess > found["balanced"].band.excess
     assert found["all"].band.excess == 0
-    assert "Nobody is clipped" in found["all"].summary()
-    assert "ask for a cautious tail" in " ".join(found["balanced"].summary().split())
+    assert "Nobody is clipped" in found["all"].summary(full=True)
+    assert "ask for a cautious tail" in " ".join(found["balanced"].summary(full=True).split())
     assert "influence" not in [
         event.step for event in found["all"].privacy.events
     ]  # nobody needs a clip
@@ -254,10 +254,10 @@ def test_what_the_counts_may_hide_has_a_limit_that_is_printed():
         missed += not low <= ordinary <= high
         # and it says something: a tenth of the declared range
         assert cut < band.limit < 4
-        words = " ".join(result.summary().split())
+        words = " ".join(result.summary(full=True).split())
         assert f"up to {band.limit:.2g} on average" in words
         assert "the intercept is the level of outcomes in the band" in words
-        assert "where more is cut off they are about outcomes in the band" in words
+        assert "Where more is cut off, they are about outcomes in the band" in words
     assert missed > 1
 
 

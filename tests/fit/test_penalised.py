@@ -324,11 +324,11 @@ def test_a_penalty_shrinks_the_vector_and_may_move_one_coefficient_away_from_0()
     assert np.linalg.norm(bound.estimate) < np.linalg.norm(free.estimate)
     assert abs(bound.estimate[0]) > 2 * abs(free.estimate[0])
     pure = dp.infer(X, y, loss=dp.Logistic(), budget=dp.PureDP(1.0), insecure_seed=1)
-    for view in (pure.summary(), dp.report.markdown(pure), dp.report.html(pure)):
+    for view in (pure.summary(full=True), dp.report.markdown(pure), dp.report.html(pure)):
         words = " ".join(view.split())
         assert "towards 0" not in words
         assert "shrinks the vector of coefficients of the scaled rows as a whole" in words
-        assert "which of these is unknown without the data" in words
+        assert "Which of these is unknown without the data" in words
 
 
 class Capped:
@@ -356,12 +356,14 @@ def test_a_model_has_the_name_that_statisticians_know(name):
     X = rng.uniform(-0.5, 0.5, (300, 2))
     y = np.sign(rng.standard_normal(300))
     result = dp.infer(X, y, loss=NAMES[name], budget=dp.ZCDP(1.0), penalty=0.1, insecure_seed=1)
-    assert f"Model: {name}, penalised." in result.summary()
+    assert f"Model: {name}, penalised." in result.summary().replace("\n  ", " ")
     report = dp.report.markdown(result)
     assert f"- Model: {name}, penalised, c = 0.1" in report.replace("\u00a0", " ")
-    assert f"the coefficients of {name} in the population" in result.summary().replace("\n  ", " ")
+    summary = result.summary(full=True).replace("\n  ", " ")
+    assert f"the penalised coefficients of {name} in the population" in summary
+    assert "\nEstimand: the penalised coefficients of " in result.summary()
     if type(NAMES[name]) is not Capped:
-        for view in (result.summary(), report, dp.report.html(result), result.to_latex()):
+        for view in (result.summary(full=True), report, dp.report.html(result), result.to_latex()):
             assert f"{type(NAMES[name]).__name__}(" not in view
             assert "Recipe" not in view
 

@@ -1,6 +1,7 @@
 """Counts, rates and costs in a private geometry: the reference without noise, the result, its edges."""
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -10,9 +11,10 @@ from scipy import stats
 from sklearn.base import clone
 
 import dpinfer as dp
-from dpinfer.fit import recipe
+from dpinfer.fit import poisson, recipe
 from dpinfer.fit.poisson import PoissonSteps
 from dpinfer.inference.tails import Clip, TailLaw
+from dpinfer.inference.winsorising import winsor_limits
 from dpinfer.privacy.accountant import spent
 from dpinfer.privacy.gate import Gate
 from dpinfer.result.statements import ALIASED
@@ -179,6 +181,91 @@ def test_the_score_after_a_step_is_known_but_for_noise():
     assert noise < 1e-3 * size.max()
     assert np.abs(last.score - last.hessian @ last.step - last.remainder - after).max() < 5 * noise
     assert np.linalg.norm(last.remainder) > 1e-4 * size.max()  # no idle remainder
+
+
+class Watched(PoissonSteps):
+    """A fit that keeps what its limits are chosen by, and the dispersion of its last step."""
+
+    known: ClassVar[dict] = {}
+
+    def _pilot(self, moments, limits, coef, sizes, context):
+        # of the first pilot, and of the column over its public bound
+        self.known.setdefault("slope", coef[1] / context.scaling.half[1])
+        return super()._pilot(moments, limits, coef, sizes, context)
+
+    def _final_step(self, gate, source, n, pilot, clip, context):
+        self.known["dispersion"] = pilot.local_model.dispersion
+        return super()._final_step(gate, source, n, pilot, clip, context)
+
+
+def watched(x, y, width, bound):
+    """Return what a fit of a number in ±``width`` without noise is decided by; ``bound`` of the outcome."""
+    design = Design.of_bounds(([-width], [width]), ("x",), CountScale.up_to(bound), [])
+    steps = Watched(design, dp.PoissonPlan(dp.ZCDP(1e8)))
+    Watched.known.clear()
+
+    def noted(numbers, coef, information, costs):
+        Watched.known.setdefault("information", information)
+        return winsor_limits(numbers, coef, information, costs)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(poisson, "winsor_limits", noted)
+        recipe.fit(steps, Rows.encoded(design.rows(x[:, None]), y / bound, COUNT), insecure_seed=3)
+    return dict(Watched.known)
+
+
+@pytest.mark.parametrize("bound", [64.0, 4096.0])
+@pytest.mark.parametrize("variance", [0.1, 2.0])
+def test_dispersion_and_information_are_those_of_the_outcomes(variance, bound):
+    """Var(y)/E[y] of outcomes over their bound, and n E[y]²/E[y²], which has no unit: but for octaves of sizes."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=20_000)
+    mean = 2 * np.exp(0.1 * x)
+    y = rng.poisson(mean * rng.gamma(1 / variance, variance, len(x))).astype(float)
+    known = watched(x, y, 8.0, bound)
+    dispersion = ((y - mean) ** 2).mean() / y.mean()
+    assert bound * known["dispersion"] == pytest.approx(dispersion, rel=0.25)
+    information = len(x) * y.mean() ** 2 / (y**2).mean()
+    assert known["information"] == pytest.approx(information, rel=0.25)
+
+
+def test_a_pilot_gives_the_farthest_records_means_no_larger_than_the_largest_outcomes():
+    """By Stein's lemma, of Gaussian rows, the slope of a log-normal number with a bounded effect is so steep that
+    the means of its largest values would be far larger than any outcome.
+    """
+    rng = np.random.default_rng(0)
+    x = rng.lognormal(size=20_000)
+    y = rng.poisson(np.exp(-0.5 + 0.3 * np.minimum(x, 8))).astype(float)
+    width = 2 * x.max()
+    slope = watched(x, y, width, 4096.0)["slope"]
+    farthest = (np.sort(x)[-10] - x.mean()) / width
+    largest = np.log(np.sort(y)[-10] / y.mean())
+    assert largest / 2 < slope * farthest < 1.2 * largest
+
+
+def test_an_exposure_that_noise_hides_is_no_less_than_one_record():
+    """The noise of the total exposure exceeds one record's, and two steps change a mean at most threefold each.
+
+    So the rate of a fit is at most 9 times that of n outcomes at their bound in one exposure at its bound.
+    """
+    x, y, e = table(3000)
+    for seed in range(8):
+        result = model(insecure_seed=seed).fit(x, y, exposure=1e-6 * e).result_
+        assert result.estimate[0] < np.log(9 * len(x) * 200 / MOST)
+
+
+@pytest.mark.parametrize(("share", "rho"), [(0.05, 0.1), (0.05, 0.5), (0.02, 0.5)])
+def test_one_event_of_a_rare_reference_is_not_clipped(share, rho):
+    """Its histogram of influences cannot show so few records, and a clip below one event clips them all."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    x = np.column_stack([rng.random(n) > share, rng.normal(size=n).clip(-3, 3)])
+    y = rng.poisson(0.02, n)
+    public = {"bounds": ([0, -3], [1, 3]), "yes_no": [0], "outcome": (0, 16)}
+    asked = dp.PoissonRegression(budget=dp.ZCDP(rho), insecure_seed=3, **public)
+    result = asked.fit(x, y).result_
+    reference = np.array([[0.0, 0.0]])
+    assert result.band.pulled(result.geometry, reference, np.ones(1)) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("dispersion", [0.0, 1.0])

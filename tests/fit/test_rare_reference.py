@@ -64,3 +64,20 @@ def test_a_rare_reference_is_named_and_another_level_helps(model, outcome):
     stated = options | {"schema": dp.Schema(columns)}
     declared = model(f"{outcome} ~ age + colour", **stated).fit(table).result_
     assert np.array_equal(declared.estimate, advised.estimate)
+
+
+@pytest.mark.parametrize(
+    ("model", "outcome", "reason"),
+    [
+        (dp.LogisticRegression, "ill", "too few events of one kind"),
+        (dp.LinearRegression, "cost", "too few records of this level"),
+    ],
+)
+def test_a_rare_level_is_named_by_what_it_lacks(model, outcome, reason):
+    """Events are those of an outcome with two levels; a number has records alone."""
+    table = records()
+    options = {"schema": SCHEMA, "budget": dp.ZCDP(0.5), "insecure_seed": 1}
+    result = model(f"{outcome} ~ age + C(colour, 'blue')", **options).fit(table).result_
+    status = dict(zip(result.names, result.statuses, strict=True))["colour[none]"]
+    assert status.startswith("not reported: ")
+    assert reason in status

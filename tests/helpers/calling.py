@@ -64,6 +64,13 @@ class Site:
         content = json.loads(reply.content) if kind == "application/json" else reply.content
         return reply.status, content
 
+    def seen(self, path, status=200, by="a.meier"):
+        """A page as a person who has signed in sees it."""
+        session = self.accounts.open_session(by)
+        reply = asgi.request(self.app, "GET", path, [("cookie", f"desk={session}")])
+        assert reply.status == status, (path, reply.status)
+        return reply.content.decode()
+
     def ask(self, key=KEY, by="a.meier", question=None, options=""):
         path = f"/tables/visits/questions/{key}{options}"
         return self.call("PUT", path, by, question or QUESTION)

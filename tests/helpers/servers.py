@@ -166,7 +166,7 @@ class Client:
         with suppress(ConnectionError):  # it may answer before it has read everything
             link.request(method, path, body, {**own, **(headers or {})})
         answer = link.getresponse()
-        answer.text = answer.read().decode()
+        answer.text = answer.read().decode(errors="replace")  # a picture, too
         link.close()
         kept = answer.headers.get("set-cookie")
         if kept:

@@ -121,6 +121,7 @@ def _wholly(site, certificate):
         port = listener.getsockname()[1]
         config = uvicorn.Config(
             app_of(desk, ServerConfig(port=port)),
+            log_config=None,  # the usual one closes all handlers of this process, and absl's closes its stream
             log_level="critical",
             access_log=False,
             http="h11",

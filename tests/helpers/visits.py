@@ -65,3 +65,14 @@ def made(folder, policy=None, total=None):
 
 def question(formula="visit ~ age", rho=0.1, **keys):
     return AnalystQuestion.of({"formula": formula, "rho": rho, **keys})
+
+
+def published(desk, columns="visit + age + income + health", rho=0.05):
+    """A moment release of the one table, booked in its ledger and published; its id."""
+    table = desk.table("visits")
+    release = dp.release_moments(
+        table.data_path, table.schema, columns, dp.ZCDP(rho), ledger=table.ledger()
+    )
+    file = desk.folder.path.parent / f"{release.privacy.release}.moments"
+    release.save(file)
+    return desk.publish_moments("visits", file).privacy.release

@@ -126,7 +126,11 @@ def test_bands_hold_all_coefficients_whatever_the_bias():
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_a_bias_makes_intervals_longer_by_less_than_its_bounds(level):
     added = np.diff(law().interval(np.zeros(2), level) - PLAIN.interval(np.zeros(2), level))[:, 0]
-    assert law().bias_length(level) == pytest.approx(added, rel=1e-9)
+    all_of_it = np.ones(2)
+    longer = law().length_at(level, all_of_it) - PLAIN.length_at(level, all_of_it)
+    assert longer == pytest.approx(added, rel=1e-9)
     assert (added > 0).all()
     assert (added < law().below + law().above).all()
-    assert (PLAIN.bias_length(level) == 0).all()
+    half = law().length_at(level, np.full(2, 0.25))
+    assert (half > PLAIN.length_at(level, all_of_it) / 2).all()
+    assert (half < law().length_at(level, all_of_it)).all()

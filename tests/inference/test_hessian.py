@@ -11,10 +11,10 @@ from scipy import stats
 from dpinfer.inference.hessian import (
     HessianPosterior,
     HessianPrior,
-    _likelihood,
     hessian_posterior,
     hessian_prior,
     released_moments,
+    twice_log_likelihood,
     within_factors,
 )
 from dpinfer.inference.moments import Moments
@@ -128,7 +128,7 @@ def test_the_likelihood_is_that_of_independent_normal_entries():
         own = variance * np.where(np.eye(4) > 0, 1.0, 0.5)
         return 2 * stats.norm.logpdf(gap, scale=np.sqrt(own))[np.triu_indices(4)].sum()
 
-    assert _likelihood(gap, first) - _likelihood(gap, second) == pytest.approx(
+    assert twice_log_likelihood(gap, first) - twice_log_likelihood(gap, second) == pytest.approx(
         exact(first) - exact(second)
     )
 

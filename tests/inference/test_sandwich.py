@@ -10,13 +10,13 @@ import pytest
 from dpinfer.inference.joint import NO_EVENTS
 from dpinfer.inference.moments import Columns
 from dpinfer.inference.posterior import (
-    _relative,
+    Equation,
     enough_events,
     events,
     infer,
     log_odds_sizes,
     outcome_sizes,
-    posterior,
+    relative_noise,
 )
 from helpers.handmade import QUIET, Records, at_centre, columns_of, mixed, to_centre
 
@@ -25,7 +25,7 @@ FAMILIES = pytest.mark.parametrize("logit", [True, False], ids=["logit", "identi
 
 def said(fit, clipped=None):
     """What is concluded; ``clipped`` are the numbers with a tail where nothing else is said."""
-    return infer(fit, fit.withheld if clipped is None else clipped, 200, 1)
+    return infer(Equation.of(fit), fit.withheld if clipped is None else clipped, 200, 1)
 
 
 def errors(found):
@@ -267,7 +267,7 @@ def test_sizes_are_per_level_and_per_deviation():
 
 def test_the_law_at_another_centre_is_the_same_law():
     """Questions about slopes have the same answers; the level is that of other records."""
-    joint = posterior(mixed().fit([-0.2, 0.8, -1.0, 0.4, -0.5], noise=1.0))
+    joint = Equation.of(mixed().fit([-0.2, 0.8, -1.0, 0.4, -0.5], noise=1.0)).posterior()
     further = np.array([0.0, 0.3, -0.2, 0.1, 0.0])
     moved = joint.at(further)
     question = np.array([[0, 1.0, 0, 0, 0], [0, 0, 1, -1, 0], [0, 0, 0, 1, 1]])
@@ -319,7 +319,7 @@ def counted(data):
 
 def numbers(v, hessian, score):
     """The lower estimates themselves: with noise of the score alone, their doubt is ‖v‖ over them."""
-    doubt = _relative(v, hessian, -np.abs(score @ v), (0.0, 1.0))
+    doubt = relative_noise(v, hessian, -np.abs(score @ v), (0.0, 1.0))
     return np.where(doubt < NO_EVENTS, np.linalg.norm(v, axis=0) / doubt, 0.0)
 
 
@@ -535,13 +535,14 @@ def test_a_bend_is_half_the_square_of_the_step():
     """In log-odds, of a level as of a deviation of a number; a quadratic risk has none."""
     data = mixed()
     fit = data.fit(0.6 * data.ordinary()[0])
-    law = posterior(fit)
+    law = Equation.of(fit).posterior()
     step = law.estimate - law.prior_mean
     assert (np.abs(step) > 0.01).all()
     size = np.array([fit.spread[0], fit.spread[1], fit.spread[2], 1.0, 1.0])
     assert law.curvature_correction == pytest.approx(step**2 * size / 2)
     plain = mixed(logit=False)
-    assert not posterior(plain.fit(0.6 * plain.ordinary()[0])).curvature_correction.any()
+    straight = Equation.of(plain.fit(0.6 * plain.ordinary()[0])).posterior()
+    assert not straight.curvature_correction.any()
 
 
 @pytest.mark.parametrize(("records", "known"), [(10, False), (14, False), (16, True), (200, True)])

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import expon, genpareto, lognorm
 
 from dpinfer.inference.constants import MIN_TAIL_RECORDS
-from dpinfer.inference.tails import _MEAN_EXCESSES, _SHAPES, Tail, TailLaw
+from dpinfer.inference.tails import Tail, TailLaw
 
 BINS = 13
 LARGEST = 64.0
@@ -17,11 +17,6 @@ def counted(sizes, noise, seed=0, end=0.0, largest=LARGEST, bins=BINS):
     counts = np.bincount(np.searchsorted(edges, sizes, side="right"), minlength=bins)[::-1]
     drawn = counts + noise * np.random.default_rng(seed).normal(size=bins)
     return Tail.halving(drawn, float(len(sizes)), noise, largest, end=end)
-
-
-def weights_of(law):
-    """How likely each law is by the counts: shapes by mean excesses."""
-    return law._judged[0]
 
 
 def taken_off(sizes, clip):
@@ -68,31 +63,32 @@ def index(shape, mean_excess, sizes):
     return sizes / (scale + shape * (sizes - 1))
 
 
-def test_a_law_has_weight_if_and_only_if_its_failure_rate_does_not_fall():
+def test_the_failure_rate_of_no_law_falls():
     """s f(s)/P(s) of a tail does not fall with s, from the edge below s₀ on, where a law is one of the
     class: the body that lies before it has the index that the counts show.  Of one law, with its scale
-    τ >= ξ s₀, it is increasing; others have no weight, but for those at the rim.
+    τ >= ξ s₀, it is increasing; there is none in which it falls, but for those at the rim.
     """
+    # noise as large as this leaves every law possible
     law = TailLaw(counted(expon().rvs(20_000, random_state=12), noise=200.0))
-    # a weight is likelihood times prior: noise as large as this leaves every law possible
+    assert (law.weights > 0).all()
     sizes = np.linspace(1.0, 6.0, 200)
-    for (i, j), weight in np.ndenumerate(weights_of(law)):
-        shape = float(_SHAPES[i, 0])
-        mean_excess = float(_MEAN_EXCESSES[j])
+    increasing = []
+    for shape, mean_excess in zip(law.shapes, law.mean_excesses, strict=True):
         scale = mean_excess * (1 - shape)
+        assert scale >= 0.89 * shape
         inside = sizes[1 + shape * (sizes - 1) / scale > 0]
         rate = index(shape, mean_excess, inside)
-        increasing = (np.diff(rate) >= -1e-12).all()
-        if increasing:
-            assert weight > 0
-        elif scale < 0.89 * shape:
-            assert weight == 0
+        increasing.append((np.diff(rate) >= -1e-12).all())
+    # of all shapes and mean excesses, those whose rate increases are there
+    shapes, excesses = np.meshgrid(np.unique(law.shapes), np.unique(law.mean_excesses))
+    assert sum(increasing) == (excesses * (1 - shapes) >= shapes).sum()
 
 
 def test_laws_have_a_variance():
-    assert _SHAPES.max() < 0.5
-    assert _SHAPES.min() > -0.5
-    assert np.diff(_SHAPES[:, 0]) == pytest.approx(1 / 24)  # a flat prior of shapes
+    shapes = np.unique(TailLaw(counted(expon().rvs(20_000, random_state=12), noise=60.0)).shapes)
+    assert shapes.max() < 0.5
+    assert shapes.min() > -0.5
+    assert np.diff(shapes) == pytest.approx(1 / 24)  # a flat prior of shapes
 
 
 def test_a_body_that_falls_off_fast_leaves_no_room_for_a_heavy_tail():
@@ -100,23 +96,20 @@ def test_a_body_that_falls_off_fast_leaves_no_room_for_a_heavy_tail():
     excess of s₀/2 has 1/ξ >= 3 there, so that heavier shapes have no weight.
     """
     law = TailLaw(counted(expon().rvs(20_000, random_state=12), noise=60.0))
-    possible = weights_of(law) > 1e-3 * weights_of(law).max()
-    for i, j in np.argwhere(possible):
-        shape = float(_SHAPES[i, 0])
-        assert _MEAN_EXCESSES[j] * (1 - shape) >= 0.89 * shape
+    possible = law.weights > 1e-3 * law.weights.max()
+    shapes = law.shapes[possible]
+    assert (law.mean_excesses[possible] * (1 - shapes) >= 0.89 * shapes).all()
 
 
 def test_it_is_an_average_over_laws():
     law = TailLaw(counted(expon().rvs(20_000, random_state=3), noise=20.0))
-    assert weights_of(law).sum() == pytest.approx(1.0)
-    assert (weights_of(law) >= 0).all()
+    assert law.weights.sum() == pytest.approx(1.0)
+    assert (law.weights >= 0).all()
     clip = 1.5 * law.start
-    excess = np.zeros(weights_of(law).shape)
-    for place, end in np.ndenumerate(law._ends):
-        sizes = np.geomspace(clip, max(end, clip), 4001)
-        excess[place] = np.trapezoid(law._beyond(sizes)[place], sizes)
+    sizes = np.geomspace(clip, max(law.ends.max(), clip), 4001)
+    excess = np.trapezoid(law.beyond(sizes), sizes, axis=-1)
     # a curve of 150 points has a jump of each law at its end between two of them
-    assert law.excess(clip) == pytest.approx(float((weights_of(law) * excess).sum()), rel=0.01)
+    assert law.excess(clip) == pytest.approx(float(law.weights @ excess), rel=0.01)
 
 
 # --- what a clip takes off

@@ -16,7 +16,7 @@ from dpinfer.inference.winsorising import (
     Costs,
     Histograms,
     NumberLaws,
-    _bounds,
+    WinsorLimits,
     exponential,
     logistic,
     straight,
@@ -75,7 +75,7 @@ def test_bins_of_nested_histograms_are_disjoint_and_add_up(seed):
     x[:25] = rng.uniform(-100, 100, 25)
     found = histograms_of(x, -100.0, 100.0, 1e-9, seed, zooms=3)
     assert len({*found.ends}) == 3
-    low, high, counts, _ = found._bins()
+    low, high, counts, _ = found.bins()
     assert low[0] == -100
     assert high[-1] == 100
     assert high[:-1] == pytest.approx(low[1:])
@@ -92,7 +92,7 @@ def test_the_noise_of_an_end_bin_is_that_of_its_difference():
     first = np.zeros(BINS)
     second = np.zeros(BINS)
     found = Histograms(((0.0, 16.0), (4.0, 12.0)), (first, second), noise)
-    low, _, _, sd = found._bins()
+    low, _, _, sd = found.bins()
     assert len(low) == 8 + BINS
     assert sd[[0, 1, 2, 3]] == pytest.approx(noise)
     assert sd[4] == pytest.approx(noise * np.sqrt(5))  # itself, and the four below
@@ -100,7 +100,7 @@ def test_the_noise_of_an_end_bin_is_that_of_its_difference():
     assert sd[5 : 4 + BINS - 1] == pytest.approx(noise)
     first[0] = 7.0
     second[0] = 10.0
-    _, _, counts, _ = found._bins()
+    _, _, counts, _ = found.bins()
     assert counts[[0, 4]].tolist() == [7.0, 3.0]
 
 
@@ -231,6 +231,19 @@ def numbers_of(x, bound, noise=30.0, seed=0):
 COSTS = Costs(radius2=12.0, noise_share=0.5, hessian_share=0.05, size=1.0)
 
 
+def bounds_at(laws, limits, slope, response):
+    """1 - f, the change of the mean outcome and the mean square of residuals, of a number with variance 1."""
+    numbers = NumberLaws(np.zeros(2), np.eye(2), np.full(2, 1e9), np.ones(2, dtype=bool), {1: laws})
+    none = np.zeros(2, dtype=bool)
+    found = []
+    for limit in limits:
+        limits_now = np.array([0.0, limit])
+        at = WinsorLimits(numbers, response, limits_now, limits_now, limits_now, none, none)
+        found.append(at.bounds(np.array([0.0, slope]))[:, 1])
+    bias, mean, square = np.transpose(found)
+    return np.stack([bias / abs(slope), mean, square])
+
+
 def limits_of(numbers, coef=0.05, n=N, costs=COSTS):
     return winsor_limits(numbers, np.array([0.0, coef]), float(n), costs)
 
@@ -287,7 +300,7 @@ def test_a_limit_has_the_least_noise_and_bias_of_all(tolerance):
     found = winsor_limits(numbers, coef, float(N), COSTS)
     sd = np.sqrt(numbers.variance[1])
     tried = np.geomspace(1.0, numbers.farthest[1] / sd, 60)
-    bias = _bounds(numbers.laws[1], tried, coef[1] * sd, straight)[0]
+    bias = bounds_at(numbers.laws[1], tried, coef[1] * sd, straight)[0]
     stretch = 1 + np.maximum(0.0, tried**2 / COSTS.radius2 - 1) / tolerance
     score = COSTS.noise_share * stretch
     cost = 1 + score + 2 * (1 + score) * (COSTS.hessian_share * stretch) ** 2
@@ -380,7 +393,7 @@ def test_the_bound_of_a_slope_is_the_bias_of_an_effect_that_ends_at_the_limit(na
     x = standardised(name)
     pulled = np.clip(x, -limit, limit)
     bias = 1 - (x @ pulled) / (x @ x)
-    bound = _bounds(close_laws(x), np.array([limit]), 0.5, straight)[0, 0]
+    bound = bounds_at(close_laws(x), [limit], 0.5, straight)[0, 0]
     if limit < np.abs(x).max():
         assert bound == pytest.approx(bias, rel=0.12, abs=0.002)
     for end in (1.5 * limit, 3 * limit, 1e9):
@@ -398,7 +411,7 @@ def test_the_bound_of_a_slope_of_counts(slope, limit):
     mean = np.exp(slope * np.clip(x, -limit, limit))
     design = np.column_stack([np.ones(len(x)), x])
     ordinary = sm.GLM(mean, design, family=sm.families.Poisson()).fit(tol=1e-12).params[1]
-    bound = _bounds(close_laws(x), np.array([limit]), slope, exponential)[0, 0]
+    bound = bounds_at(close_laws(x), [limit], slope, exponential)[0, 0]
     assert bound > 0.75 * (1 - ordinary / slope)
     assert bound < 2 * (1 - ordinary / slope)
 
@@ -409,7 +422,7 @@ def test_the_bounds_of_mean_and_residuals():
     """
     x = standardised("log-normal")
     pulled = np.clip(x, -3.0, 3.0)
-    _, mean, square = _bounds(close_laws(x), np.array([3.0]), 0.5, straight)[:, 0]
+    _, mean, square = bounds_at(close_laws(x), [3.0], 0.5, straight)[:, 0]
     assert mean == pytest.approx(0.5 * np.mean(x - pulled), rel=0.1)
     slope = (x @ pulled) / (x @ x)
     residual = pulled - pulled.mean() - slope * x
@@ -418,11 +431,11 @@ def test_the_bounds_of_mean_and_residuals():
 
 def test_bounds_are_the_same_for_either_sign_of_a_straight_effect():
     laws = numbers_of(drawn("log-normal"), 30.0).laws[1]
-    limits = np.array([1.0, 3.0, 9.0])
-    up, down = (_bounds(laws, limits, b, straight) for b in (0.4, -0.4))
+    limits = [1.0, 3.0, 9.0]
+    up, down = (bounds_at(laws, limits, b, straight) for b in (0.4, -0.4))
     assert up == pytest.approx(down)
-    assert not _bounds(laws, limits, 0.0, straight)[1:].any()
-    assert np.isfinite(_bounds(laws, limits, 0.0, exponential)).all()
+    assert not bounds_at(laws, limits, 1e-300, straight)[1:].any()
+    assert np.isfinite(bounds_at(laws, limits, 1e-9, exponential)).all()
 
 
 def test_the_response_of_a_logit():
@@ -446,7 +459,7 @@ def test_bias_vectors_move_a_slope_about_the_mean_and_the_intercept():
     assert vectors[3].tolist() == pytest.approx([0.3, 0.0])
     assert not vectors[[0, 2]].any()
     bounds = found.bounds(np.array([5.0, -0.1]))
-    direct = _bounds(
+    direct = bounds_at(
         numbers.laws[1], found.limits[[1]], -0.1 * np.sqrt(numbers.variance[1]), straight
     )
     assert bounds[:, 1].tolist() == pytest.approx([0.1 * direct[0, 0], direct[1, 0], direct[2, 0]])

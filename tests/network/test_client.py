@@ -18,7 +18,7 @@ from dpinfer import client
 from dpinfer.errors import NO_ANSWER, NoAnswerError
 from helpers.calling import KEY, Site
 from helpers.serving import KINDS, Breaking, certificate_in, served, worked
-from helpers.visits import SLOT
+from helpers.visits import SLOT, published
 
 FORMULA = "visit ~ age + health"
 BUDGET = dp.ZCDP(0.1)
@@ -89,6 +89,33 @@ def test_check_and_forecast(table, desk):
     assert not desk.desk.table("visits").ledger().entries()
 
 
+def test_what_is_printed_reads_like_a_summary(table):
+    """A check, an account and an allowance: one fact per line, in 80 columns, nothing as a dict."""
+    asked = table.check(FORMULA, BUDGET)
+    for page, words in (
+        (asked, ("Coefficients", "4: (Intercept), age", "rho = 0.1", "Can be paid", "yes")),
+        (
+            table.account,
+            ("Total", "rho = 2", "Next question", "may cost up to rho = 2", "0 so far"),
+        ),
+        (table.allowance, ("The allowance of a.meier", "Spent", "rho = 0", "active")),
+    ):
+        shown = str(page)
+        assert shown == repr(page)
+        assert max(map(len, shown.splitlines())) <= 80
+        for word in words:
+            assert word in shown
+        for sign in "{}[]":
+            assert sign not in shown.replace("health[fair], health[poor]", "")
+    assert table.account["entries"] == 0
+    assert isinstance(table.account, dict)
+    refused = table.check(FORMULA, dp.ZCDP(1.9))
+    assert not refused.permitted
+    assert refused.reason in " ".join(str(refused).split())
+    shared = client.RemoteAccount(table.account | {"share": 0.0412})
+    assert "4.12 % of the total" in str(shared)
+
+
 def test_former_names_are_still_read(table):
     found = table.check(FORMULA, BUDGET)
     assert table.slots == table.response_times
@@ -98,6 +125,22 @@ def test_former_names_are_still_read(table):
     asked.withdraw()
     with pytest.raises(AttributeError, match="'RemoteCheck' object has no attribute 'nothing'"):
         _ = found.nothing
+
+
+def test_a_moment_release_is_fetched_and_asked_here(tmp_path):
+    desk = Site(tmp_path)
+    with served(desk, KINDS[-1]) as address:
+        table = dp.connect(address, desk.tokens["a.meier"]).table("visits")
+        assert table.moment_releases() == {}
+        with pytest.raises(dp.InputError, match="no moment release"):
+            table.moments()
+        ident = published(desk.desk)
+        assert table.moment_releases() == {ident: "visit + age + income + health"}
+        release = table.moments()
+        assert table.moments(ident).to_json() == release.to_json()
+    (own,) = desk.desk.moment_releases("visits")
+    formula = "income ~ age + health"
+    assert release.ols(formula).to_json() == own.ols(formula).to_json()
 
 
 def test_ask_and_wait(tmp_path):
@@ -173,7 +216,9 @@ def test_lines_that_break_off(desk, address):
 def test_errors_are_those_of_the_desk(desk, address, table):
     with pytest.raises(dp.InputError, match="age2"):
         table.check("visit ~ age2", BUDGET)
-    with pytest.raises(dp.LedgerError, match=r"rho = 0\.8 left of 0\.8.*: lower its budget"):
+    with pytest.raises(
+        dp.LedgerError, match=r"has 40 % left, for ρ = 0\.8 at most: lower its budget"
+    ):
         table.ask(FORMULA, dp.ZCDP(0.9))
     with pytest.raises(dp.InputError, match="nothing of yours"):
         dp.connect(address, desk.tokens["c.outside"]).table("visits")

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from dpinfer.asking.questions import AnalystQuestion
+from dpinfer_desk.web.question_code import in_r
 from helpers.calling import Site
 from helpers.in_r import R, has, run_r
 from helpers.serving import KINDS, Breaking, certificate_in, served, worked
+from helpers.visits import published
 
 ROOT = Path(__file__).parents[2]
 CLIENT = ROOT / "clients/r/connect.R"
@@ -27,10 +30,16 @@ def r_is_here():
         pytest.skip("R and its packages httr2 and jsonlite are not all here")
 
 
-def in_r(code, folder, desk, address, by="a.meier"):
+def run(code, folder, desk, address, by="a.meier"):
+    """What a script prints that has the two files for R beside it, and the token of a person."""
     shutil.copy(CLIENT, folder)
     more = {"DESK": address, "DPINFER_TOKEN": desk.tokens[by]}
-    return run_r(START + code, folder, more=more)
+    return run_r(code, folder, more=more)
+
+
+def connected(code, folder, desk, address, by="a.meier"):
+    """The same of a script that is connected to the desk."""
+    return run(START + code, folder, desk, address, by)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +87,7 @@ stopifnot(!("reticulate" %in% loadedNamespaces()))
 
 def test_from_tables_to_a_data_frame(tmp_path, desk, address):
     with worked(desk):
-        shown = in_r(ASKED, tmp_path, desk, address)
+        shown = connected(ASKED, tmp_path, desk, address)
     ident = (tmp_path / "asked.txt").read_text(encoding="utf-8").strip()
     frame = desk.desk.result(ident).tidy()
     rows = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
@@ -91,9 +100,49 @@ def test_from_tables_to_a_data_frame(tmp_path, desk, address):
     assert desk.tokens["a.meier"] not in shown
 
 
+FREE = """
+absent <- tryCatch(desk_moments(site, "visits", "mean(age)", release = NA), error = conditionMessage)
+stopifnot(grepl("no moment release", absent))
+found <- desk_releases(site, "visits")
+stopifnot(nrow(found) == 1, grepl("income", found$declared), found$price > 0)
+answer <- desk_moments(site, "visits", income ~ age + health)
+stopifnot(inherits(answer, "dpinfer"), identical(tidy(answer)$term[1:2], c("(Intercept)", "age")))
+jsonlite::write_json(tidy(answer), "free.json", digits = NA, na = "null")
+one <- desk_moments(site, "visits", "correlation(income, age)", level = 0.9)
+stopifnot(is.data.frame(one), nrow(one) == 1, one$conf.low < one$estimate, one$estimate < one$conf.high)
+wrong <- tryCatch(desk_moments(site, "visits", "nonsense"), error = conditionMessage)
+stopifnot(grepl("is no question", wrong))
+"""
+
+
+def test_a_moment_release_is_asked_from_r(tmp_path):
+    desk = Site(tmp_path)
+    published(desk.desk)
+    with served(desk, KINDS[-1]) as address:
+        connected(FREE, tmp_path, desk, address)
+    (release,) = desk.desk.moment_releases("visits")
+    expected = release.ols("income ~ age + health")
+    rows = json.loads((tmp_path / "free.json").read_text(encoding="utf-8"))
+    assert [row["estimate"] for row in rows] == pytest.approx(expected.estimate, rel=1e-12)
+
+
+def test_the_code_on_the_page_of_a_question_runs(tmp_path, address, desk):
+    """It reads the answer that is there, by the key of the question, and asks nothing again."""
+    keys = {"formula": "visit ~ age + health", "rho": 0.07, "title": '"quoted" \\ 100 % of ε 😀'}
+    question = AnalystQuestion.of(keys)
+    ticket = desk.desk.ask("visits", question, "a.meier", "a-key-of-its-own")
+    code = in_r(desk.desk.ticket(ticket.id), address, own=True)
+    before = len(desk.desk.tickets())
+    with worked(desk):
+        shown = run(f"{code}\nwriteLines(asked$question$title)\n", tmp_path, desk, address)
+    assert keys["title"] in shown
+    assert "health[poor]" in shown
+    assert len(desk.desk.tickets()) == before
+
+
 FAULTS = """
 said <- function(expression) tryCatch({ expression; "nothing" }, error = conditionMessage)
-stopifnot(grepl("rho = 0.8 left of 0.8.*: lower its budget", said(desk_ask(site, "visits", visit ~ age, rho = 0.9))))
+stopifnot(grepl("has 40 % left, .* at most: lower its budget", said(desk_ask(site, "visits", visit ~ age, rho = 0.9))))
 stopifnot(inherits(tryCatch(desk_ask(site, "visits", visit ~ age, rho = 0.9), error = identity), "dpinfer_refused"))
 stopifnot(grepl("nothing of yours", said(desk_table(site, "none"))))
 stopifnot(grepl("has no key 'ledger'", said(desk_check(site, "visits", visit ~ age, rho = 0.1, ledger = "x"))))
@@ -119,7 +168,7 @@ cat("done")
 
 
 def test_what_goes_wrong(tmp_path, desk, address):
-    assert in_r(FAULTS, tmp_path, desk, address, "b.okafor").endswith("done")
+    assert connected(FAULTS, tmp_path, desk, address, "b.okafor").endswith("done")
 
 
 def test_a_line_that_breaks_off(tmp_path, desk, address):
@@ -128,7 +177,7 @@ asked <- desk_ask(site, "visits", visit ~ age, rho = 0.02, key = "broken-line-1"
 cat(asked$id)
 """
     with Breaking(address, ["after", "before", "after"]) as broken:
-        ident = in_r(code, tmp_path, desk, broken, "b.okafor")
+        ident = connected(code, tmp_path, desk, broken, "b.okafor")
     (found,) = [one for one in desk.desk.tickets(by="b.okafor") if one.key == "broken-line-1"]
     assert ident == found.id
 
@@ -142,7 +191,7 @@ sure <- desk_connect(Sys.getenv("DESK"), cafile = "certificate.pem")
 cat(desk_tables(sure)$name)
 """
     with served(desk, KINDS[-1], files) as address:
-        assert in_r(code, tmp_path, desk, address) == "visits"
+        assert connected(code, tmp_path, desk, address) == "visits"
 
 
 def test_the_page_for_analysts_runs(tmp_path):
@@ -153,5 +202,5 @@ def test_the_page_for_analysts_runs(tmp_path):
     assert len(blocks) == 3
     with worked(desk), served(desk, KINDS[-1]) as address:
         code = "\n".join(blocks).replace("https://stats.example.org", address)
-        shown = in_r(f"{code}\nstopifnot(nrow(tidy(result)) == 3)\n", tmp_path, desk, address)
+        shown = connected(f"{code}\nstopifnot(nrow(tidy(result)) == 3)\n", tmp_path, desk, address)
     assert "visit ~ age + income" in shown

@@ -198,10 +198,10 @@ def test_the_pages_as_a_user_who_cannot_read_the_data(tmp_path):
             place = mine.post("/t/visits/questions", fields).headers["location"]
             assert settled(desk, place.rpartition("/")[2]) == "answered"
             assert mine.go(f"{place}/report").status == 200
-            assert "0.1 of 2 spent" in mine.go("/t/visits").text
+            assert "5 % of the total is used" in mine.go("/t/visits").text
             assert boss.post("/t/visits/pause", {"reason": "x"}).status == 303
             assert boss.post("/t/visits/resume", {"reason": "x"}).status == 303
-            allowed = {"person": "a.meier", "amount": "1"}
+            allowed = {"person": "a.meier", "amount": "ρ = 1"}
             assert boss.post("/t/visits/allowance", allowed).status == 303
             assert "are consistent" in boss.go("/verify?go=verify").text
     finally:

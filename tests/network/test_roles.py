@@ -10,7 +10,7 @@ from dpinfer_desk.desk import Desk
 from dpinfer_desk.web.app import ACCOUNT_PAGES, PAGES, PASSWORD_PAGES
 from dpinfer_desk.web.endpoints import ANYONE
 from helpers.servers import Client
-from helpers.visits import question
+from helpers.visits import published, question
 
 ROLES = {
     "boss": "steward",
@@ -30,7 +30,7 @@ def asked(site):
     while not desk.ticket(done.id).ended and time.monotonic() < deadline:
         time.sleep(0.2)
     assert desk.ticket(done.id).state == "answered"
-    return {"answered": done.id, "waiting": waits.id}
+    return {"answered": done.id, "waiting": waits.id, "release": published(desk)}
 
 
 def without_time(text):
@@ -41,6 +41,9 @@ def without_time(text):
 def addresses(asked):
     for method, path, _, roles in (*PAGES, *ACCOUNT_PAGES, *PASSWORD_PAGES):
         place = path.replace("{table}", "visits").replace("{question}", asked["answered"])
+        if place.endswith("{release}/report"):
+            place += "?question=age+~+health"
+        place = place.replace("{release}", asked["release"])
         yield method, place, roles
 
 
@@ -60,7 +63,14 @@ def test_who_has_not_signed_in_is_told_nothing(site, asked):
         told.add((answer.status, answer.headers["location"], answer.text))
     assert told == {(303, "/sign-in", "")}
     assert nobody.go("/health").text == "ok\n"
-    for path in ("/style.css", "/desk.js", "/icon.svg", "/sign-in", "/join"):
+    for path in (
+        "/style.css",
+        "/desk.js",
+        "/join.js",
+        "/icon.svg",
+        "/sign-in",
+        "/join",
+    ):
         assert nobody.go(path).status == 200
 
 
@@ -119,7 +129,7 @@ def test_who_may_not_act_changes_nothing(site, visitors, asked):
     before = len(desk.journal())
     fields = {
         "person": "b.okafor",
-        "amount": "5",
+        "amount": "ρ = 5",
         "state": "revoked",
         "approval": "none",
         "reason": "x",
@@ -144,7 +154,7 @@ def test_equal_bytes_for_what_is_not_yours(visitors, asked):
     """Two analysts walk each other's ids: what is there and what is not look the same."""
     other = visitors["b.okafor"]
     nothing = without_time(other.go("/q/" + "f" * len(asked["waiting"])).text)
-    for tail in ("", "/report", "/result.json", "/coefficients.csv"):
+    for tail in ("", "/report", "/result.json", "/coefficients.csv", "/report.html", "/forest.png"):
         answer = other.go(f"/q/{asked['waiting']}{tail}")
         assert (answer.status, without_time(answer.text)) == (404, nothing)
     assert other.go(f"/q/{asked['answered']}").status == 200  # the policy shares answers
@@ -194,7 +204,7 @@ def test_an_auditor_exports_and_can_check(site, visitors, asked):
 
 def test_an_analyst_sees_the_total_and_nobody_else(site, visitors, asked):
     page = visitors["b.okafor"].go("/t/visits").text
-    assert "of 2 spent" in page
+    assert "of the total is used" in page
     assert "Your allowance" in page
     assert "Who decides" not in page
     assert "burn-down" not in page
@@ -206,7 +216,8 @@ def test_tokens_are_made_shown_once_and_revoked(site, visitors):
     mine = visitors["a.meier"]
     fields = {"name": "laptop", "scope": ["read", "ask"], "days": "30"}
     page = mine.post("/tokens", fields).text
-    secret = re.search(r'<code class="secret">(dpinfer-[\w-]{43})</code>', page)[1]
+    secret = re.search(r'<code class="secret" id="token">(dpinfer-[\w-]{43})</code>', page)[1]
+    assert page.count(secret) == 1  # the button that copies it names the element
     again = mine.go("/tokens").text
     assert "laptop" in again
     assert secret not in again
@@ -228,18 +239,30 @@ def test_tokens_are_made_shown_once_and_revoked(site, visitors):
 def test_a_steward_opens_accounts_and_closes_them(site, visitors):
     boss = visitors["boss"]
     page = boss.post("/accounts", {"person": "new one", "role": "analyst", "words": "a guest"}).text
-    invitation = re.search(r'<code class="secret">([\w-]{43})</code>', page)[1]
+    link = re.search(r'<code class="secret" id="link">([^<]*)</code>', page)[1]
+    address, _, invitation = link.partition("#")
+    assert address == f"{site.origin}/join"
+    assert re.fullmatch(r"[\w-]{43}", invitation)
+    assert page.count(invitation) == 1
     assert invitation not in boss.go("/accounts").text
     guest = Client(site)
     chosen = "four words that rhyme"
+    for pasted in (invitation, link):
+        assert "Welcome, new one" in guest.post("/invitation", {"invitation": pasted}).text
+    assert guest.post("/invitation", {"invitation": invitation[:-1]}).status == 400
     typed = {"invitation": invitation, "password": chosen, "again": chosen}
-    assert "differ" in guest.post("/join", {**typed, "again": "x"}).text
-    assert guest.post("/join", typed).headers["location"] == "/sign-in?done=joined"
-    assert guest.post("/join", typed).status == 400  # for once
-    assert guest.sign_in("new one", chosen).status == 303
+    differs = guest.post("/join", {**typed, "again": "x"}).text
+    assert "differ" in differs
+    assert "Welcome, new one" in differs
+    assert guest.post("/join", typed).headers["location"] == "/?done=joined"
+    assert "you are signed in" in guest.go("/?done=joined").text
+    assert Client(site).post("/join", typed).status == 400  # for once
+    other = Client(site)
+    assert other.sign_in("new one", chosen).status == 303
+    assert boss.post("/accounts/close", {"person": "new one"}).status == 200  # it asks first
     assert guest.go("/").status == 200
-    assert boss.post("/accounts/close", {"person": "new one"}).status == 303
-    assert guest.go("/").status == 303  # at once
+    assert boss.post("/accounts/close", {"person": "new one", "confirmed": "yes"}).status == 303
+    assert guest.go("/").status == other.go("/").status == 303  # at once
     assert guest.sign_in("new one", chosen).status == 403
     for path in ("/accounts", "/accounts/close"):
         own = boss.post(path, {"person": "boss", "role": "analyst"})

@@ -21,7 +21,7 @@ def test_no_secret_in_a_file_or_log(tmp_path):
         fields = {"name": "laptop", "scope": "read", "days": "1"}
         token = re.search(r"dpinfer-[\w-]{43}", mine.post("/tokens", fields).text)[0]
         page = boss.post("/accounts", {"person": "guest", "role": "analyst"}).text
-        invitation = re.search(r'<code class="secret">([\w-]{43})', page)[1]
+        invitation = re.search(r'<code class="secret" id="link">[^<]*/join#([\w-]{43})<', page)[1]
         chosen = "some words of a guest"
         Client(site).post("/join", {"invitation": invitation, "password": chosen, "again": chosen})
         for headers in ({"authorization": f"Bearer {token}"}, {"cookie": f"desk={token}"}):

@@ -12,7 +12,7 @@ from dpinfer_desk.desk import Desk
 from helpers.visits import SLOT, made, question
 from helpers.windows import Window, opened
 
-WAITS = ("queued", "claimed", "booked", "answered")
+WAITS = ("In line", "Running", "Ready")
 BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "plain"])
 
 
@@ -22,7 +22,7 @@ def asked(window, rho, by="a.meier", formula=""):
     page.get_by_role("link", name="Tables").click()
     page.get_by_role("link", name="Visits to a doctor, 2024", exact=True).click()
     page.get_by_role("link", name="Ask a question").click()
-    page.get_by_label("Who asks").select_option(by)
+    page.get_by_role("combobox", name="Analyst", exact=True).select_option(by)
     if formula:
         page.get_by_label("Formula").fill(formula)
     else:
@@ -38,11 +38,21 @@ def asked(window, rho, by="a.meier", formula=""):
     assert "Never refunded." in window.words()
 
 
-def answered(window):
-    """Wait as a person does: the page loads itself again, at the time it told."""
+def answered(window, script=True):
+    """Wait as a person does: the page looks again by itself or, without a script, when it is told to."""
     page = window.page
-    page.get_by_text("answered", exact=True).first.wait_for(timeout=60_000)
+    deadline = time.monotonic() + 60
+    while not script and not page.get_by_text("Ready", exact=True).count():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(500)
+        look_again(page)
+    page.get_by_text("Ready", exact=True).first.wait_for(timeout=60_000)
     return page.get_by_role("link", name="Read the report")
+
+
+def look_again(page):
+    page.get_by_role("link", name="Look again").click()
+    page.wait_for_load_state()
 
 
 @BOTH
@@ -54,26 +64,35 @@ def test_from_the_schema_to_the_report(window, script):
     assert "18 to 100 years" in here.words()
     asked(here, 0.11 if script else 0.12)
     assert "visit ~ age + health" in here.words()
-    assert "It goes into the queue at once." in here.words()
+    assert "It joins the line at once." in here.words()
     page.get_by_label("Title").fill("Does age matter?")
     page.get_by_role("button", name="Ask: costs").click()
+    page.wait_for_url(re.compile(r"/q/[0-9a-f]{32}$"))
+    loads = []
+    page.on("load", lambda _: loads.append(1))
     seen = set()
     deadline = time.monotonic() + 60
-    while "answered" not in seen and time.monotonic() < deadline:
-        words = here.words()  # at one moment: the page loads itself again
+    while "Ready" not in seen and time.monotonic() < deadline:
+        words = here.words()
         state = next((state for state in WAITS if f"\n{state}\n" in words), "")
         seen.add(state)
-        assert state != "booked" or "This time does not depend on the data" in words
+        assert state != "Running" or "This time does not depend on the data" in words
         assert page.locator("progress, [role=progressbar]").count() == 0
+        if state == "Running" and script:
+            expect(page.get_by_role("timer")).to_have_text(re.compile(r"^in \d+ s$"))
         page.wait_for_timeout(200)
-    assert {"booked", "answered"} <= seen
+        if not script and state != "Ready":
+            look_again(page)
+    assert {"Running", "Ready"} <= seen
+    assert bool(loads) != script
+    page.get_by_role("heading", name="Estimates").wait_for()
+    assert page.locator("svg.wide .inner").count() >= 1
     ident = page.url.rpartition("/")[2].partition("?")[0]
-    answered(here).click()
-    page.get_by_role("heading", name="Does age matter?").wait_for()
-    assert "Differentially private regression" in here.words()
-    page.go_back()
+    page.get_by_role("link", name="Read the report").click()
+    page.get_by_text("Differentially private regression").wait_for()
+    page.get_by_role("link", name="Back to the question").click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="result.json").click()
+        page.get_by_role("link", name="result (JSON)").click()
     result = dp.FitResult.from_json(download.value.path().read_text(encoding="utf-8"))
     assert "age" in result.names
     desk = Desk.open(here.site.folder)
@@ -146,6 +165,68 @@ def test_errors_have_a_remedy(window, script):
         page.get_by_label("Formula").fill(formula)
         page.get_by_role("button", name="Forecast").click()
         page.get_by_role("alert").filter(has_text=words).wait_for()
+        assert page.locator("#fault-formula").inner_text().count(words) == 1
+        assert page.get_by_label("Formula").input_value() == formula
+
+
+@BOTH
+def test_a_budget_is_chosen_and_explained(window, script):
+    """By a button, and by typing: the picture follows; Enter in a field makes the forecast and no choice."""
+    here = window(script)
+    page = here.page
+    here.go("/t/visits/ask")
+    page.get_by_label("Formula").fill("visit ~ age")
+    page.get_by_role("button", name="Strong").click()
+    expect(page.get_by_label("ε", exact=True)).to_have_value("0.5")
+    expect(page.locator("#meaning")).to_contain_text("can become at most 9 in 100")
+    assert page.get_by_label("Formula").input_value() == "visit ~ age"
+    page.get_by_label("ε", exact=True).fill("1,0")
+    if script:
+        page.get_by_label("ε", exact=True).blur()
+        expect(page.locator("#meaning")).to_contain_text("can become at most 14 in 100")
+    page.get_by_label("ε", exact=True).press("Enter")
+    page.get_by_role("heading", name="Forecast").wait_for()
+    expect(page.get_by_label("ε", exact=True)).to_have_value("1,0")
+    expect(page.locator("#meaning")).to_contain_text("can become at most 14 in 100")
+    chart = page.locator("#forecast svg.wide").bounding_box()
+    assert chart["y"] < page.locator("#forecast table").first.bounding_box()["y"]
+
+
+def test_where_the_desk_cannot_be_reached(window):
+    """The page says that nothing was spent, keeps what was typed, and works when the network is back."""
+    here = window()
+    page = here.page
+    here.go("/t/visits/ask")
+    page.get_by_label("Formula").fill("visit ~ age")
+    here.context.set_offline(True)
+    page.get_by_role("button", name="Forecast").click()
+    page.get_by_text("Nothing was asked, and nothing was spent.").wait_for()
+    assert page.get_by_label("Formula").input_value() == "visit ~ age"
+    here.context.set_offline(False)
+    page.get_by_role("button", name="Forecast").click()
+    page.get_by_role("heading", name="Forecast").wait_for()
+    here.go("/t/visits/confirm?formula=visit+~+1&rho=0.004&by=a.meier")
+    page.get_by_label("Title").fill("Typed")
+    here.context.set_offline(True)
+    page.get_by_role("button", name="Ask: costs").click()
+    page.get_by_text("a question that is sent twice is asked, and paid, once").wait_for()
+    here.context.set_offline(False)
+    page.get_by_role("button", name="Ask: costs").click()
+    page.wait_for_url(re.compile(r"/q/[0-9a-f]{32}$"))
+    page.get_by_role("heading", name="Typed").wait_for()
+
+
+def test_times_are_those_of_the_reader(chromium, site):
+    """With the script; without it they are in UTC."""
+    context = chromium.new_context(timezone_id="Asia/Kolkata", locale="en-GB")
+    page = context.new_page()
+    page.goto(site.address)
+    page.wait_for_url(site.at())
+    shown = page.locator("footer time")
+    assert "UTC" not in shown.inner_text()
+    assert "UTC" in shown.get_attribute("title")
+    assert "Times are in Asia/" in page.inner_text("footer")
+    context.close()
 
 
 @BOTH
@@ -159,13 +240,18 @@ def test_the_steward_approves_and_declines(window, script):
     assert {first.state, second.state} == {"waiting"}
     here.go("/approvals")
     card = page.get_by_role("region", name="visit ~ income")
+    card.get_by_role("button", name="Decline").click()
+    fault = page.get_by_role("alert").filter(has_text="a declined question needs a reason")
+    fault.wait_for()
+    assert desk.ticket(first.id).state == "waiting"
     card.get_by_label("Message to the analyst").fill("Too dear: halve it.")
     card.get_by_role("button", name="Decline").click()
-    page.get_by_text("Too dear: halve it.").wait_for()
+    page.get_by_text("You declined visit ~ income of b.okafor. One more waits.").wait_for()
     assert desk.ticket(first.id).state == "declined"
-    here.go("/approvals")
     page.get_by_role("region", name="visit ~ health").get_by_role("button", name="Approve").click()
-    answered(here)
+    page.get_by_text("You approved visit ~ health of b.okafor. No other").wait_for()
+    page.get_by_role("link", name="visit ~ health").click()
+    answered(here, script)
     assert desk.result(second.id).names
     assert desk.ticket(second.id).decider
 
@@ -186,13 +272,13 @@ def test_a_question_file(window, script):
     page = here.page
     here.go("/t/visits/ask")
     page.get_by_text("Open a question file").click()
-    page.get_by_label("Who sent it").select_option("b.okafor")
+    page.get_by_label("Analyst who sent it").select_option("b.okafor")
     page.get_by_label("Its text").fill(
         'table = "visits"\nformula = "visit ~ age*health"\nrho = 0.05\n'
     )
     page.get_by_role("button", name="Open it").click()
     page.get_by_role("heading", name="Forecast").wait_for()
-    assert page.get_by_label("Who asks").input_value() == "b.okafor"
+    assert page.get_by_role("combobox", name="Analyst", exact=True).input_value() == "b.okafor"
     assert page.get_by_label("ρ").input_value() == "0.05"
     here.go("/t/visits/ask?formula=visit+~+age&epsilon=0.5&delta=1e-6&by=a.meier&go=forecast")
     assert page.get_by_label("ε", exact=True).input_value() == "0.5"  # though the total is in ρ
@@ -218,20 +304,27 @@ def test_people_and_their_allowances(window, script):
     )
     page.get_by_role("button", name="Give the allowance").click()
     card = page.get_by_role("region", name=name)
-    card.get_by_label("Allowance, ρ").fill("0.03")
+    card.get_by_label("Allowance of").fill("ρ = 0.03")
     card.get_by_role("button", name="Change").click()
-    page.get_by_text("The allowance was changed.").wait_for()
-    for button, state in (
-        ("Pause", "paused"),
-        ("Take questions again", "active"),
-        ("Revoke", "revoked"),
-    ):
+    page.get_by_text(f"The allowance of {name} was changed.").wait_for()
+    desk = Desk.open(here.site.folder)
+
+    def choose(button):
         card = page.get_by_role("region", name=name)
-        card.get_by_label("Reason (recorded").fill("as agreed")
+        card.get_by_label("Reason (recorded").fill(f"as agreed: {button}")
         card.get_by_role("button", name=button).click()
+
+    for button, state in (("Pause", "paused"), ("Resume", "active")):
+        choose(button)
         page.get_by_role("heading", name=f"{name} {state}").wait_for()
-    found = Desk.open(here.site.folder).analyst("visits", name)
+    choose("Revoke")
+    page.get_by_role("heading", name=f"Revoke the access of {name} to visits?").wait_for()
+    assert desk.analyst("visits", name).state == "active"
+    page.get_by_role("button", name="Revoke the access").click()
+    page.get_by_role("heading", name=f"{name} revoked").wait_for()
+    found = desk.analyst("visits", name)
     assert (found.amount, found.state) == (0.03, "revoked")
+    assert desk.journal()[-1].facts["reason"] == "as agreed: Revoke"
 
 
 def test_an_allowance_that_does_not_suffice(window):
@@ -247,7 +340,15 @@ def test_journal_export_and_verification(window, script):
     here = window(script)
     page = here.page
     page.get_by_role("link", name="Journal").click()
-    assert "a desk was made" in here.words()
+    assert "steward made the desk Health statistics." in here.words()
+    page.get_by_label("Person").fill("b.okafor")
+    page.get_by_label("Kind").select_option("allowances")
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.get_by_text("set the allowance of b.okafor at visits").first.wait_for()
+    assert "a.meier at visits" not in page.inner_text("main table")
+    page.get_by_label("Person").fill("nobody")
+    page.get_by_role("button", name="Show", exact=True).click()
+    page.get_by_text("No event was found.").wait_for()
     with page.expect_download() as download:
         page.get_by_role("link", name="Export").click()
     lines = download.value.path().read_text(encoding="utf-8").splitlines()
@@ -313,8 +414,9 @@ def test_an_answer_has_its_public_time_and_not_before(window, other):
     page = here.page
     page.get_by_text("The answer is shown at").wait_for(timeout=60_000)
     before = here.context.request.get(other.at(f"/q/{ticket.id}/report"))
+    assert page.locator("#outcome").get_attribute("aria-live") == "polite"
     assert before.status == 400
-    assert "there is no answer yet" in before.text()
+    assert "There is no answer yet" in before.text()
     answered(here)
     found = desk.ticket(ticket.id)
     assert found.response_time == SLOT

@@ -6,7 +6,9 @@ import time
 import uuid
 from datetime import datetime, timedelta
 
+import dp_accounting
 import pytest
+from dp_accounting import rdp
 from sklearn.base import clone
 
 import dpinfer as dp
@@ -84,14 +86,17 @@ def test_a_refusal_changes_nothing_and_says_what_is_left(make):
     ledger = make(dp.PureDP(1.0))
     ledger.book(entry(dp.PureDP(0.75)))
     before = ledger.verify()
-    with pytest.raises(dp.LedgerError, match=r"epsilon = 0\.25 left of 1, and this fit needs 0\.5"):
+    with pytest.raises(
+        dp.LedgerError,
+        match=r"this costs ε = 0\.5, .* may cost up to ε = 0\.25 of the total, ε = 1:",
+    ):
         ledger.book(entry(dp.PureDP(0.5)))
     assert ledger.spent() == 0.75
     assert ledger.verify() == before
     ledger = make(dp.ApproxDP(0.5, 1e-6))
     with pytest.raises(
         dp.LedgerError,
-        match=r"epsilon = 0\.5 left of 0\.5 at delta = 1e-06 for a next fit, and this fit needs 7",
+        match=r"this costs ε = 7.* may cost up to ε = 0\.5 of the total, ε = 0\.5, δ = 10⁻⁶:",
     ):
         ledger.book(entry(dp.ZCDP(1.0)))
 
@@ -160,7 +165,7 @@ def test_a_preview_tells_and_does_nothing(make):
     assert (fine.spent, fine.left, fine.accepted, fine.reason) == (0.75, 0.25, True, "")
     much = ledger.preview(entry(dp.ZCDP(1.5)))
     assert (much.spent, much.left, much.accepted) == (1.75, 0.0, False)
-    assert "rho = 0.75 left of 1" in much.reason
+    assert "up to ρ = 0.75 of the total, ρ = 1:" in much.reason
     for wrong, reason in [
         (entry(dp.ZCDP(0.1), unit="one person"), "unit"),
         (entry(dp.NoPrivacy()), "without privacy"),
@@ -218,7 +223,7 @@ def test_a_fit_is_booked_whole(make):
 def test_a_total_pays_for_a_fit_of_its_own_size_once(budget):
     ledger = dp.Ledger(budget)
     dp.infer(X, Y, loss=dp.HuberHinge(1.0), penalty=0.5, budget=budget, ledger=ledger)
-    with pytest.raises(dp.LedgerError, match="left of"):
+    with pytest.raises(dp.LedgerError, match="may cost up to"):
         dp.infer(X, Y, loss=dp.HuberHinge(1.0), penalty=0.5, budget=budget, ledger=ledger)
 
 
@@ -315,7 +320,7 @@ def test_guarantee_allowance_kept(make):
     assert len({one.request for one in booked}) == 50
     spent = [ledger.added_up(one for one in booked if one.by == f"analyst {k}") for k in range(30)]
     assert max(spent) <= 0.06 * (1 + 1e-12)
-    for words in ("booked before", "left of 1, and this fit needs"):
+    for words in ("booked before", "may cost up to ρ = 0 of the total"):
         assert any(words in refusal for refusal in refusals)
 
 
@@ -334,7 +339,9 @@ def test_allowances_are_added_up_in_the_terms_of_the_total(make, total, share, a
     third = entry(share, by="meier", request="c")
     preview = ledger.preview(third, within=allowance)
     assert not preview.accepted
-    with pytest.raises(dp.LedgerError, match=r"allowance of 'meier' has .* = 0 left of") as refusal:
+    with pytest.raises(
+        dp.LedgerError, match=r"allowance of 'meier', .* of the total, has 0 % left"
+    ) as refusal:
         ledger.book(third, within=allowance)
     assert str(refusal.value) == preview.reason
     ledger.book(entry(share, by="huber", request="c"), within=allowance)
@@ -359,3 +366,108 @@ def test_an_allowance_is_of_the_kind_of_the_total(make):
         make(dp.ApproxDP(1.0, 1e-6)).book(entry(dp.ZCDP(0.1)), within=dp.PureDP(1.0))
     with pytest.raises(dp.LedgerError, match="counted in epsilon: give it as PureDP"):
         make(dp.PureDP(1.0)).book(entry(dp.PureDP(0.1)), within=dp.ZCDP(1.0))
+
+
+def noisy(share, **fields):
+    return entry(**{"events": (NoisySum("sum", share, 1.0),), **fields})
+
+
+def test_an_entry_keeps_the_budget_as_it_was_asked(tmp_path):
+    """In the file too, and in every form of the ledger."""
+    data = dp.datasets.rand_hie()
+    ledger = dp.Ledger.create(tmp_path / "l.db", dp.ApproxDP(3.0, 1e-6), unit="one person-year")
+    for budget in (dp.ApproxDP(0.5, 1e-6), dp.ZCDP(0.01), dp.PureDP(0.05)):
+        target = "penalised" if isinstance(budget, dp.PureDP) else "ordinary"
+        model = dp.LogisticRegression(
+            "visit ~ lncoins", schema=data.schema, budget=budget, target=target
+        )
+        ledger.book(model.entry(20_190))
+    dp.describe(data.table, data.schema, dp.ApproxDP(0.2, 1e-7), columns=["mdvis"], ledger=ledger)
+    again = dp.Ledger.open(ledger.path)
+    asked = [one.asked for one in again.entries()]
+    amounts = [one.amount for one in asked]
+    assert amounts == ["ε = 0.5, δ = 10⁻⁶", "ρ = 0.01", "ε = 0.05", "ε = 0.2, δ = 10⁻⁷"]
+    frame = again.to_frame()
+    assert frame["epsilon"].fillna(0).tolist() == pytest.approx([0.5, 0, 0.05, 0.2], rel=1e-12)
+    assert frame["delta"].fillna(-1).tolist() == [1e-6, -1, 0, 1e-7]
+    assert frame["rho"].fillna(0).tolist() == [0, 0.01, 0, 0]
+    assert frame["share"].cumsum().tolist() == pytest.approx(frame["used"].tolist())
+    amount = again.added_up(again.entries())
+    assert frame["used"].iloc[-1] == pytest.approx(amount / again.shares.full_amount)
+    assert frame["release"].tolist() == [one.release for one in again.entries()]
+    assert frame["rule"].tolist() == list(again.rules())
+    assert dp.Ledger(dp.ZCDP(1.0)).to_frame().columns.tolist() == frame.columns.tolist()
+
+
+def test_an_entry_without_its_budget_has_the_epsilon_of_its_releases():
+    """As entries of ledgers that were written before the budget was kept."""
+    ledger = dp.Ledger(dp.ApproxDP(2.0, 1e-6))
+    amount = ledger.shares.read("ε = 1")
+    ledger.book(noisy(dp.ZCDP(amount)))
+    (booked,) = ledger.entries()
+    assert booked.asked is None
+    assert ledger.shares.asked_of(booked) == "ε = 1"
+    assert ledger.to_frame()["epsilon"].tolist() == pytest.approx([1.0])
+
+
+def test_a_ledger_says_what_it_is(tmp_path):
+    ledger = dp.Ledger.create(tmp_path / "l.db", dp.ApproxDP(2.0, 1e-6))
+    nothing = "0 % of the total is used. The next question may cost up to"
+    place = tmp_path / "l.db"
+    assert repr(ledger) == f"<Ledger {place}, ε = 2, δ = 10⁻⁶, 0 entries: {nothing} ε = 2.>"
+    ledger.book(noisy(dp.ZCDP(ledger.shares.read("25 %"))))
+    assert f", 1 entry: {ledger.statement()}>" in repr(ledger)
+    assert ledger.statement().startswith("25 % of the total is used. The next question may cost")
+    assert (
+        repr(dp.Ledger(dp.PureDP(1.0))) == f"<Ledger in memory, ε = 1, 0 entries: {nothing} ε = 1.>"
+    )
+    ledger.path.unlink()
+    assert "it cannot be read" in repr(ledger)
+
+
+def test_an_event_of_dp_accounting_costs_no_more_than_the_ledger_says():
+    ledger = dp.Ledger(dp.ApproxDP(3.0, 1e-6))
+    for share in (dp.ZCDP(0.01), dp.ZCDP(0.02), dp.PureDP(0.1)):
+        ledger.book(noisy(share))
+    relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    found = rdp.RdpAccountant(neighboring_relation=relation).compose(ledger.to_dp_event())
+    orders = found.get_epsilon(1e-6)
+    assert 0.9 < orders <= ledger.spent() * 1.001
+    assert len(ledger.to_dp_event().events) == 3
+
+
+def test_a_larger_delta_than_the_totals_is_refused_unless_confirmed(tmp_path):
+    """A typing error of δ = .01 would have cost most of the ledger."""
+    path = dp.Ledger.create(tmp_path / "l.db", dp.ApproxDP(3.0, 1e-6)).path
+    data = dp.datasets.rand_hie()
+    wrong = dp.ApproxDP(1.0, 1e-2)
+    careful = dp.Ledger.open(path)
+    with pytest.raises(
+        dp.LedgerError, match=r"δ = 0\.01 is larger than .*, 10⁻⁶, .* 63\.2 %"
+    ) as no:
+        dp.infer(X, Y, loss=dp.Logistic(), penalty=0.01, budget=wrong, ledger=careful)
+    for remedy in (
+        "nothing was booked",
+        "Lower δ",
+        "--allow-larger-delta",
+        "allow_larger_delta=True",
+    ):
+        assert remedy in str(no.value)
+    for call in (
+        lambda: dp.describe(data.table, data.schema, wrong, columns=["mdvis"], ledger=careful),
+        lambda: dp.learn_bounds(data.table[["mdvis"]], budget=wrong, ledger=careful),
+    ):
+        with pytest.raises(dp.LedgerError):
+            call()
+    booked = noisy(dp.ZCDP(0.1), asked=wrong)
+    assert "larger" in careful.preview(booked).reason
+    for fine in (dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(1.0, 1e-7), dp.ZCDP(0.1), dp.PureDP(0.1)):
+        assert careful.preview(noisy(dp.ZCDP(0.001), asked=fine)).accepted
+    assert careful.entries() == ()
+    confirmed = dp.Ledger.open(path, allow_larger_delta=True)
+    confirmed.book(booked)
+    pickle.loads(pickle.dumps(confirmed)).book(booked)
+    with pytest.raises(dp.LedgerError, match="larger"):
+        pickle.loads(pickle.dumps(careful)).book(booked)
+    dp.Ledger(dp.ApproxDP(3.0, 1e-6), allow_larger_delta=True).book(booked)
+    dp.Ledger(dp.ZCDP(1.0)).book(booked)  # a total in ρ has no δ to compare with

@@ -112,8 +112,8 @@ def test_processes_cannot_share_the_last_share(tmp_path, monkeypatch):
     answers = log.read_text().split("\n")[:-1]
     booked = {each.release for each in dp.Ledger.open(path).entries()}
     assert len(booked) == 10
-    assert {answer for answer in answers if "left of" not in answer} == booked
-    assert sum("rho = 0 left of 0.1" in answer for answer in answers) == 20
+    assert {answer for answer in answers if "may cost up to" not in answer} == booked
+    assert sum("up to ρ = 0 of the total, ρ = 0.1" in answer for answer in answers) == 20
 
 
 def test_a_ledger_is_made_once(tmp_path):
@@ -411,7 +411,7 @@ def test_fifty_processes_on_a_long_ledger(tmp_path):
             try:
                 name = mine.book(entry())
             except dp.LedgerError as refusal:
-                if "left of 1.2" not in str(refusal):
+                if "of the total, ρ = 1.2" not in str(refusal):
                     raise
             else:
                 with log.open("a") as taken:

@@ -23,49 +23,145 @@ def only(*figures, **options):
     return plain(figures=figures, **options)
 
 
-def test_every_figure_has_its_line():
-    shown = plain().summary()
+def test_every_figure_has_its_row_in_the_full_table():
+    shown = plain().summary(full=True)
     for words in (
-        r"^age, years$",
+        r"^age \(years\)$",
         r"^  usable records +19,981 \(19,950 to 20,013\)$",
         r"^  missing +209 \(177 to 240\)$",
+        r"^  missing +none detected \(at most 35\)$",
         r"^  mean +46\.31 \(46\.02 to 46\.60\)$",
         r"^  lower quartile +32 \(31 to 33\)$",
         r"^  yes +19\.87% \(19\.31 to 20\.43\)$",
         r"^  good, count +14,003 \(13,972 to 14,034\)$",
-        r"^  sd +≤ 21,000$",
+        r"^  sd +at most 21,000$",
     ):
         assert re.search(words, shown, re.MULTILINE), words
 
 
+def test_the_compact_table_has_one_row_per_level():
+    lines = table_one.screen(plain()).splitlines()[1:-1]
+    expected = (
+        r"age \(years\) +n = 19,981",
+        r"  mean +46\.31 \(46\.02 to 46\.60\)",
+        r"  sd +17\.42 \(17\.10 to 17\.74\)",
+        r"  median +45 \(44 to 46\)",
+        r"  quartiles +32 and 60",
+        r"  missing +209 \(177 to 240\)",
+        r"income \(euro\) +n = 20,150",
+        r"  mean +31,234 \(30,870 to 31,599\)",
+        r"  sd +at most 21,000",
+        r"  median +27,650 \(26,900 to 28,400\)",
+        r"  quartiles +– and 41,000",
+        r"smoker = yes +4,012; 19\.87% \(19\.31 to 20\.43\)",
+        r"health",
+        r"  good +14,003; 69\.36% \(68\.69 to 70\.03\)",
+        r"  fair +6,120; 30\.31% \(29\.65 to 30\.97\)",
+        r"  poor +at most 36; 0\.17%",
+    )
+    for line, words in zip(lines, expected, strict=True):
+        assert re.fullmatch(words, line), (line, words)
+    for view in (plain().to_latex(), plain()._repr_html_(), plain().to_markdown()):
+        assert "smoker = yes" in view
+        assert "14,003; 69.36" in view
+        assert "good, count" not in view
+    for view in (plain().to_latex(full=True), plain().to_markdown(full=True)):
+        assert "good, count" in view
+
+
+def test_a_summary_has_ten_lines_under_its_table():
+    for described in (plain(), grouped()):
+        under = described.summary().rpartition("=" * 80)[2].strip().splitlines()
+        assert len(under) <= 10
+        assert len(described.summary().splitlines()) < len(
+            described.summary(full=True).splitlines()
+        )
+
+
+def test_yes_and_no_have_one_row_whatever_their_type():
+    for column, levels in (
+        (Category("x", ("No", "Yes"), "No"), ("No", "Yes")),
+        (Outcome("x", (False, True)), (True,)),
+        (Number("x", 0, 1, kind="boolean"), (True,)),
+    ):
+        figures = [Figure("x", level, "share", 0.5, 0.4, 0.6) for level in levels]
+        (block,) = table_one.blocks(only(*figures, columns=(column,)))
+        labels = [row.label for row in block.compact_rows()]
+        assert labels == [f"x = {table_one.level_name(levels[-1])}"]
+    two = Category("x", ("f", "m"), "f")
+    figures = [Figure("x", level, "share", 0.5, 0.4, 0.6) for level in two.levels]
+    (block,) = table_one.blocks(only(*figures, columns=(two,)))
+    assert [row.label for row in block.compact_rows()] == ["x", "f", "m"]
+
+
+def test_what_noise_took_to_a_bound_is_not_an_estimate():
+    """It is the end of an interval alone: 0.0 (0.0 to 3.7) beside a median of 2 reads like a mean of 0."""
+    visits = Number("visits", 0, 100)
+    for one, words in (
+        (Figure("visits", None, "mean", 0.0, 0.0, 3.68), "at most 3.7"),
+        (Figure("visits", None, "mean", 100.0, 96.31, 100.0), "at least 96.3"),
+        (Figure("visits", None, "mean", 1.0, 0.0, 3.7), "1.0 (0.0 to 3.7)"),
+        (Figure("visits", None, "median", 0.0, 0.0, 3.7), "0.0 (0.0 to 3.7)"),
+        (Figure("visits", None, "mean", 0.0, 0.0, 0.0), "0 (0 to 0)"),
+        (Figure("visits", None, "sd", 50.0, 20.04, 50.0), "at least 20.0"),
+        (Figure("visits", None, "sd", 0.0, 0.0, 8.15), "at most 8.2"),
+    ):
+        assert str(table_one.cell(one, visits)) == words
+    described = only(Figure("visits", None, "mean", 0.0, 0.0, 3.7), columns=(visits,))
+    for view in VIEWS:
+        shown = " ".join(getattr(described, view)().split())
+        assert "at most 3.7" in shown
+        assert "where noise took it to its bound" in shown
+    day = Number("day", 0, 365, kind="date", origin="2020-01-01")
+    one = Figure("day", None, "mean", 0.0, 0.0, 30.2)
+    assert str(table_one.cell(one, day)) == "at most 2020-02-01"
+    assert str(table_one.cell(replace(one, figure="sd"), day)) == "at most 30.2 days"
+
+
+def test_missing_values_that_may_be_none_are_no_finding():
+    none = Figure("health", None, "missing", 141.0, 0.0, 283.0)
+    assert str(table_one.cell(none, HEALTH)) == "none detected (at most 283)"
+    some = replace(none, low=20.0)
+    assert str(table_one.cell(some, HEALTH)) == "141 (20 to 283)"
+    assert "  missing" not in table_one.screen(only(none))
+    assert "  missing" in table_one.screen(only(some))
+    said = only(none).summary()
+    assert "Missing values elsewhere: none detected, at most 283 per column." in said
+    assert "Missing values: none" in only(none, columns=(HEALTH,)).summary()
+    assert "none detected" not in only(some).summary()
+    assert "anybody" not in only(none).summary()
+    unknown = replace(none, estimate=math.nan, low=math.nan, high=math.nan, status=FIGURE_TOO_NOISY)
+    assert "  missing" in table_one.screen(only(unknown))
+
+
 def test_what_may_be_nobody_does_not_look_certain():
     for view in VIEWS:
-        shown = getattr(plain(), view)().replace(r"$\leq$", "≤").replace(r"\%", "%")
-        assert "≤ 36" in shown
-        assert "≤ 0.17%" in shown
-        assert "it is not known whether there is anybody" in " ".join(shown.split())
+        shown = getattr(plain(), view)().replace(r"\%", "%")
+        assert "at most 36; 0.17%" in shown
+        assert "the interval includes 0, so there may be nobody" in " ".join(shown.split())
     certain = Figure("health", "poor", "count", 4.0, 1.0, 35.1)
-    assert str(table_one.cell(certain)) == "4 (1 to 36)"
-    assert str(table_one.cell(replace(certain, low=0.0))) == "≤ 36"
+    assert str(table_one.cell(certain, HEALTH)) == "4 (1 to 36)"
+    assert str(table_one.cell(replace(certain, low=0.0), HEALTH)) == "at most 36"
     # a lower end that is no record is printed as 0, and says no more than that
-    assert str(table_one.cell(replace(certain, low=0.4))) == "≤ 36"
-    assert str(table_one.cell(replace(certain, low=1.0))) != "≤ 36"
-    assert "anybody" not in only(certain).summary()
+    assert str(table_one.cell(replace(certain, low=0.4), HEALTH)) == "at most 36"
+    assert "nobody" not in only(certain).summary()
+    usable = Figure("age", None, "records", 3.0, 0.0, 40.0)
+    assert re.search(r"age \(years\) +n at most 40", only(usable).summary())
 
 
 def test_rounding_never_shortens_an_interval_of_a_count():
     one = Figure("health", "poor", "count", 12.4, 9.9, 14.1)
-    assert str(table_one.cell(one)) == "12 (9 to 15)"
+    assert str(table_one.cell(one, HEALTH)) == "12 (9 to 15)"
 
 
 def test_digits_are_those_of_the_interval_and_of_the_range():
     one = Figure("age", None, "mean", 46.3123, 46.02, 46.6)
-    assert str(table_one.cell(one, table_one.max_decimals(AGE))) == "46.31 (46.02 to 46.60)"
+    assert str(table_one.cell(one, AGE)) == "46.31 (46.02 to 46.60)"
     sure = Figure("age", None, "median", 45.00123, 45.00119, 45.00127)
-    assert str(table_one.cell(sure)) == "45.001230 (45.001190 to 45.001270)"
-    assert str(table_one.cell(sure, table_one.max_decimals(AGE))) == "45.00 (45.00 to 45.01)"
+    assert str(table_one.cell(sure, Number("age", 0, 1e-3))) == "45.001230 (45.001190 to 45.001270)"
+    assert str(table_one.cell(sure, AGE)) == "45.00 (45.00 to 45.01)"
     rough = Figure("age", None, "mean", 46.3, 40.0, 52.0)
-    assert str(table_one.cell(rough, table_one.max_decimals(AGE))) == "46.3 (40.0 to 52.0)"
+    assert str(table_one.cell(rough, AGE)) == "46.3 (40.0 to 52.0)"
 
 
 def test_figures_not_reported_have_no_number_and_a_reason():
@@ -76,35 +172,82 @@ def test_figures_not_reported_have_no_number_and_a_reason():
     assert FIGURE_TOO_NOISY not in only(*(one for one in plain().figures if one.reported)).summary()
 
 
+@pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 9])
-def test_a_screen_is_80_letters_wide_whatever_the_groups(count):
+def test_a_screen_is_80_letters_wide_whatever_the_groups(count, full):
     described = grouped(tuple(f"group {k}" for k in range(count)))
-    lines = described.summary().splitlines()
-    assert max(map(len, lines)) <= 80
-    heads = [line for line in lines if line.startswith("sex ")]
-    assert " ".join(heads).split("sex")[1:]
-    assert re.findall(r"group \d", " ".join(heads)) == [f"group {k}" for k in range(count)]
-    assert (len(heads) == 1) == (count <= 3)
+    shown = described.summary(full=full)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert re.findall(r"= (group \d)", shown)[:count] == [f"group {k}" for k in range(count)]
     for row in described.rows():
         if row["figure"] == "mean" and row["column"] == "age":
-            assert f"{row['estimate']:.2f}" in described.summary()
+            assert f"{row['estimate']:.2f}" in shown
 
 
-def test_differences_stand_under_the_other_groups():
+def test_groups_are_headed_by_column_and_level():
+    assert table_one.heads(grouped()) == [
+        "Characteristic",
+        "sex = women",
+        "sex = men",
+        "men less women",
+    ]
+    assert table_one.heads(grouped(by_label="Sex at birth"))[1] == "Sex at birth = women"
+    assert table_one.heads(grouped((False, True)), full=True)[1:] == ["sex = no", "sex = yes"]
+    assert "sex = men" in grouped().summary()
+    long = grouped(by_label="Individual deductible plan of the family")
+    heads = long.summary().partition("-" * 80)[0]
+    assert "women" in heads
+    assert "men" in heads.replace("women", "")
+
+
+def test_differences_stand_in_a_column_or_under_the_other_groups():
     (block,) = (b for b in table_one.blocks(grouped()) if b.column == AGE)
-    labels = [row.label for row in block.rows]
-    assert labels[2:4] == ["mean", "difference from women"]
-    first, second = block.rows[3].cells
+    full = [row.label for row in block.full_rows()]
+    assert full[3:5] == ["mean", "difference from women"]
+    first, second = block.full_rows()[4].cells
     assert (str(first), str(second)) == ("", "1.00 (0.60 to 1.40)")
-    assert "1.30 pp (0.20 to 2.40)" in grouped().summary()
+    by_label = {row.label: row.cells for row in block.compact_rows()}
+    assert [str(cell) for cell in by_label["mean"]][2] == "1.00 (0.60 to 1.40)"
+    assert [str(cell) for cell in by_label["median"]][2] == ""
+    assert "1.30 pp" in grouped().summary()
     assert "pp: percentage points." in grouped().summary()
 
 
 def test_figures_of_all_stand_before_those_of_groups():
     both = grouped(figures=(*plain().figures, *grouped().figures))
     assert both.shown_groups == (None, "women", "men")
-    assert table_one.heads(both) == ["sex", "all", "women", "men"]
+    assert table_one.heads(both)[1:4] == ["all", "sex = women", "sex = men"]
     assert grouped().shown_groups == ("women", "men")
+
+
+def test_a_table_of_groups_in_latex_has_intervals_under_the_estimates():
+    lines = grouped().to_latex().splitlines()
+    (place,) = [j for j, line in enumerate(lines) if line.startswith("smoker = yes &")]
+    assert lines[place] == r"smoker = yes & 4,012; 19.87\% & 4,012; 19.87\% & 1.30 pp \\"
+    assert lines[place + 1] == r" & (19.31 to 20.43) & (19.31 to 20.43) & (0.20 to 2.40) \\"
+    assert "19.87\\% (19.31 to 20.43)" in plain().to_latex()
+    assert "``At most''" in plain().to_latex()
+
+
+def test_labels_and_units_name_columns():
+    columns = (replace(AGE, label="Age at entry"), *COLUMNS[1:3], replace(HEALTH, label="Health"))
+    described = plain(columns=columns)
+    for view in VIEWS:
+        assert "Age at entry (years)" in getattr(described, view)()
+    again = Description.from_json(described.to_json())
+    assert again.summary() == described.summary()
+    by = grouped(by_label="Sex at birth")
+    assert Description.from_json(by.to_json()).by_label == "Sex at birth"
+    assert "by_label" not in json.loads(grouped().to_json())  # earlier versions read it, too
+
+
+def test_reasons_name_columns_where_figures_are_many():
+    unknown = [replace(one, status=FIGURE_TOO_NOISY) for one in grouped().figures]
+    said = " ".join(grouped(figures=tuple(unknown)).summary().split())
+    assert (
+        f"age, income, smoker, health (women); age, income, smoker, health (men): {FIGURE_TOO_NOISY}."
+        in said
+    )
 
 
 def test_long_and_hostile_names_are_shown_and_not_obeyed():
@@ -119,28 +262,30 @@ def test_long_and_hostile_names_are_shown_and_not_obeyed():
 
 
 def test_statements():
-    shown = " ".join(plain().summary().split())
+    shown = " ".join(plain().summary(full=True).split())
     for words in (
         "count as the bound",
         "age: from 18 to 95 years",
         "health: good, fair, poor",
-        "rho = 0.1",
+        "ρ = 0.1",
         "Protects one person (neighbours: one record replaced, number of records public)",
-        "figures of age: rho = 0.025",
+        "figures of age: ρ = 0.025",
         "both the sampling error and the privacy noise",
         *plain().caveats(),
     ):
         assert words in shown
     assert "Groups are by" not in shown
-    assert "Groups are by the declared levels of sex" in " ".join(grouped().summary().split())
+    assert "Groups are by the declared levels of sex" in " ".join(
+        grouped().summary(full=True).split()
+    )
     units = plain(unit=Unit("one person", column="id"), n=500)
-    assert "Every unit counts alike" in units.summary()
-    assert "usable units" in units.summary()
+    assert "Every unit counts once" in units.summary(full=True)
+    assert "usable units" in units.summary(full=True)
     assert "500 units" in units.summary()
     weighted = plain(unit=Unit("one person", weights="w", max_weight=5.0))
-    assert "sampling weights" in weighted.summary()
-    assert "usable weight" in weighted.summary()
-    assert "usable rows" in plain(unit=Unit("one person", column="id", rows=5)).summary()
+    assert "sampling weights" in weighted.summary(full=True)
+    assert "usable weight" in weighted.summary(full=True)
+    assert "usable rows" in plain(unit=Unit("one person", column="id", rows=5)).summary(full=True)
     assert "number of records private" in plain(n=None).summary().lower()
 
 
@@ -159,14 +304,14 @@ def test_what_is_not_private_says_so():
 
 def test_one_line():
     assert repr(grouped()) == (
-        "<Description of age, income, smoker, health by sex: 20,190 records, rho = 0.1>"
+        "<Description of age, income, smoker, health by sex: 20,190 records, ρ = 0.1>"
     )
 
 
 def test_html_is_a_table_that_can_be_read_aloud():
     shown = grouped()._repr_html_()
-    assert shown.count("<tr>") == shown.count("</tr>") == 1 + 4 + 24
-    assert shown.count('scope="row"') == 4 + 24
+    assert shown.count("<tr>") == shown.count("</tr>") == 1 + 16
+    assert shown.count('scope="row"') == 16
     assert "<script" not in shown
 
 

@@ -25,7 +25,7 @@ def test_a_table_is_as_wide_as_its_cells():
     assert head.endswith("first" + "second".rjust(16))
     assert lines[0].split() == ["a", "1", "2"]
     far = table(["first"], [("a", ["1" * 30])], min_column=10, gap=2).splitlines()
-    assert far[2] == "-" * 86
+    assert far[2] == "-" * 80
     assert far[3] == f"{'a':<20}{'1' * 30:>32}"
 
 

@@ -10,6 +10,7 @@ import statsmodels.formula.api as smf
 import dpinfer as dp
 from dpinfer.inference.error_laws import ErrorLaw
 from dpinfer.numerics.noise_laws import NO_NOISE
+from dpinfer.result import text as texts
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Hypothesis, Vocabulary
 from dpinfer.result.statements import TOO_NOISY
@@ -58,6 +59,26 @@ def row(**places):
 )
 def test_a_combination_is_read(text, expected):
     assert hypothesis(text).combination().tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["`age`:health[fair] - `x1`", "age:`health`[fair] - x1", "`age:health[fair]` - `x1`"],
+)
+def test_names_may_stand_in_backticks(text):
+    plain = hypothesis("age:health[fair] - x1").combination().tolist()
+    assert hypothesis(text).combination().tolist() == plain
+
+
+def test_a_name_with_backticks_is_found_without_them():
+    names = ("log(`class` + 1)", "class[b]")
+    known = Vocabulary(names, frozenset(), {"class": ("class[b]",)})
+    for text in ("log(class + 1) - `class`[b]", "log(`class` + 1) - class[b]"):
+        assert Hypothesis(known, text).combination().tolist() == [1, -1]
+    assert Hypothesis(known, "`class`").equations(np.array([True, True])).tested == ("class[b]",)
+    apart = Vocabulary(("x[a`]", "x[a]"), frozenset(), {})
+    assert Hypothesis(apart, "x[a`]").combination().tolist() == [1, 0]
+    assert Hypothesis(apart, "x[a]").combination().tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -242,3 +263,26 @@ def test_without_a_question_terms_are_names_without_their_levels():
         bare.contrast("health[fair] - health[good]")
     assert isinstance(bare, Estimates)
     assert isinstance(bare.params, pd.Series)
+
+
+def test_a_simulated_test_prints_what_its_draws_exclude():
+    """With 10,000 draws of which none is beyond, p is 1/10001 as a number, and below .0001 as words."""
+    result = logistic(LOGISTIC, budget=dp.ZCDP(0.5)).result_
+    far = result.wald("health[fair] = 50, health[poor] = 50")
+    assert far.draws == 10_000
+    assert far.p_value == 1 / 10_001
+    assert "p < .0001 (10,000 draws)" in str(far)
+    one = result.wald("age = 50")
+    assert one.draws == 0
+    assert "p < .001." in str(one)
+    assert "1 degree of freedom" in str(one)
+
+
+def test_contrasts_and_tests_are_printed_as_sentences():
+    result = logistic(LOGISTIC, budget=dp.ZCDP(0.5)).result_
+    found = result.contrast("age", level=0.9)
+    interval = texts.interval(found.low, found.high, found.std_error)
+    assert f"90% interval {interval}, standard error" in str(found)
+    test = result.wald("health")
+    assert all(name in str(test) for name in (*test.tested, *test.left_out))
+    assert f"{test.df} degrees of freedom" in str(test)

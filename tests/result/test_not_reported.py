@@ -110,12 +110,12 @@ def after(lines, first, second):
 
 def test_alternatives_stand_indented_under_the_line_they_stand_for(result):
     summary = result.summary().splitlines()
-    (place,) = [j for j, line in enumerate(summary) if line.startswith("  income, within 5 to 80 ")]
+    (place,) = [j for j, line in enumerate(summary) if line == "  income, within 5 to 80"]
     above = [line for line in summary[:place] if line[0] not in " =-"]
     assert above[-1].startswith("income  ")
     tex = result.to_latex().splitlines()
     assert after(tex, r"health{[}poor{]} &", r"\quad health{[}poor{]}, against fair &")
-    for view in (result.to_markdown(), dp.report.markdown(result)):
+    for view in (result.to_markdown(), dp.report.markdown(result).partition("## ")[0]):
         assert after(view.splitlines(), "| income |", "| &emsp;income, within 5 to 80 |")
     page = result._repr_html_()
     assert '<th scope="row">&emsp;income, within 5 to 80</th>' in page
@@ -146,7 +146,7 @@ def test_the_sheet_says_what_is_no_coefficient(result):
 def test_it_is_said_once_what_not_reported_means(result):
     page = dp.report.html(result)
     for view in (
-        result.summary(),
+        result.summary(full=True),
         dp.report.markdown(result),
         result.to_markdown(),
         result.to_latex(),
@@ -158,7 +158,7 @@ def test_it_is_said_once_what_not_reported_means(result):
         for gone in ("set aside", "left out", "†", "dropped"):
             assert gone not in words
     plain = dataclasses.replace(result, instead=None)
-    assert coefficient_table.INSTEAD not in " ".join(plain.summary().split())
+    assert coefficient_table.INSTEAD not in " ".join(plain.summary(full=True).split())
 
 
 def test_every_reason_can_be_read_in_full(result):
@@ -384,7 +384,7 @@ def test_z_is_there_only_where_p_is_its_own(nearer):
         for level in (0.6, 0.9, 0.99):
             ends = fit.conf_int(level)[kept]
             assert ((ends[:, 0] <= 0) & (ends[:, 1] >= 0) == (frame["p_value"] >= 1 - level)).all()
-        for view in (fit.summary(), fit.to_markdown(), fit.to_latex(), fit._repr_html_()):
+        for view in (fit.summary(full=True), fit.to_markdown(), fit.to_latex(), fit._repr_html_()):
             words = " ".join(view.replace("% ", "").split())
             assert words.count(coefficient_table.BIAS_BOUND) == 1
             assert "nan" not in words
@@ -481,16 +481,16 @@ def test_the_estimand_is_the_regression_that_was_asked_for(squares, kind):
     model = partly_reported(squares=squares).model
     said = model.estimand()
     assert said.startswith(
-        f"the coefficients of the ordinary {kind} that was asked for, with all columns of the formula"
+        f"the coefficients of the ordinary {kind}, with all columns of the formula"
     )
-    assert "a coefficient that is not reported is in the model like any other" in said
+    assert "A coefficient that is not reported is in the model like any other" in said
     assert ("band" in said) == squares
     assert ("log-odds" in said) == (not squares)
     assert "capped" not in said
     assert model.logistic == (not squares)
     robust = recipe(squares=True, target="robust").words(5000).about
     assert "Huber" in robust
-    assert "not those of least squares" in robust
+    assert "not the coefficients of least squares" in robust
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import dpinfer as dp
-from dpinfer.result.statements import TOO_NOISY
+from dpinfer.result.statements import MAYBE_UNUSABLE, REPORTED, TOO_NOISY, UNUSABLE
 from dpinfer.schema.columns import Category, Number, Outcome
 
 SCHEMA = dp.Schema.parse(
@@ -207,7 +207,7 @@ def test_every_view_names_the_outcome_and_what_it_is_compared_with(visits, amoun
             assert reference in view
         assert outcome in repr(result)
     for view in (
-        visits.result_.summary(),
+        visits.result_.summary(full=True),
         dp.report.html(visits.result_),
         dp.report.markdown(visits.result_),
     ):
@@ -243,17 +243,59 @@ def test_without_an_interval_of_every_slope_the_ordinary_intercept_has_none(visi
     assert (row["low"], row["high"]) == (-np.inf, np.inf)
     assert "log(income)" in row["status"]
     assert row["in_predictions"] == result.ordinary_intercept()["estimate"]
-    assert (
-        "log(income)"
-        in part.summary().split("The ordinary intercept")[1].split("Released centre")[0]
-    )
+    words = " ".join(part.summary(full=True).split())
+    assert "log(income)" in words.split("The ordinary intercept")[1].split("Released centre")[0]
 
 
 def test_a_penalised_fit_has_one_intercept_and_says_nothing_of_usable_records():
     result = logistic(budget=dp.PureDP(5.0)).result_
     assert result.ordinary_intercept() is None
-    assert "was not released" in result.summary()
+    assert "was not released" in result.summary(full=True)
     assert result.predict(TABLE.head(2))["status"].tolist() == ["reported"] * 2
+
+
+def test_values_that_do_not_match_are_the_only_reason_given():
+    """A level in capitals: what helps against noise, rare levels and tight bounds is not named."""
+    broken = TABLE.copy()
+    broken["health"] = broken["health"].str.upper()
+    model = dp.LogisticRegression(
+        "visit ~ age + health", schema=SCHEMA, budget=dp.ZCDP(0.02), insecure_seed=1
+    )
+    result = model.fit(broken).result_
+    assert set(result.statuses) == {UNUSABLE}
+    assert result.to_frame()["status"].tolist() == [UNUSABLE] * len(result.names)
+    assert result.ordinary_intercept()["status"] == UNUSABLE
+    assert "Released centre" not in result.summary()  # it is made of noise
+    assert "in predictions it counts" not in result.summary()
+    for shown in (
+        result.summary(),
+        result.to_markdown(),
+        result.to_latex(),
+        result._repr_html_(),
+        dp.report.html(result),
+        dp.report.markdown(result),
+        "\n".join(dp.compare([result, result]).notes()),
+    ):
+        assert "could be used" in shown
+        for other in ("merge rare levels", "give a larger budget", "both outcomes are there"):
+            assert other not in shown
+
+
+def test_a_level_that_is_lost_is_not_called_rare():
+    """A third of the records is not usable, and with them a level: that may be why, whatever else is."""
+    broken = TABLE.copy()
+    broken["health"] = broken["health"].replace("fair", "FAIR")
+    model = dp.LogisticRegression(
+        "visit ~ age + C(health, 'fair')", schema=SCHEMA, budget=dp.ZCDP(0.5), insecure_seed=1
+    )
+    result = model.fit(broken).result_
+    assert 0.5 < result.geometry.records / 6000 < 0.95
+    assert set(result.statuses) == {REPORTED, MAYBE_UNUSABLE}
+    for shown in (result.summary(), result.to_markdown(), dp.report.html(result)):
+        plain = " ".join(shown.split())
+        assert "records that could not be used may be" in plain
+        for other in ("merge rare levels", "give a larger budget", "take a common one"):
+            assert other not in plain
 
 
 def test_fewer_usable_records_are_told():
@@ -272,6 +314,11 @@ def test_fewer_usable_records_are_told():
             r"WARNING: only about [23],\d{3} of 6,000 records \(5\d %\) could be used", plain
         )
         assert "dpinfer schema check SCHEMA --data TABLE --peek" in plain
+        assert plain.index("WARNING") < plain.index("visit ~ age")
+    page = dp.report.html(result)
+    assert page.index("WARNING: only about") < page.index("<dl") < page.index("<table")
+    for table in (result.to_markdown(), result.to_latex(), result._repr_html_()):
+        assert "WARNING: only about" in table
     assert result.warnings() == [result.too_few]
     whole = model.fit(TABLE).result_
     assert whole.warnings() == []

@@ -12,7 +12,7 @@ import dpinfer as dp
 from dpinfer.inference.error_laws import ErrorLaw
 from dpinfer.numerics.noise_laws import Gaussian, SphericalLaplace
 from dpinfer.privacy.release import NoisySum
-from dpinfer.result.statements import Model, Privacy
+from dpinfer.result.statements import TOO_NOISY, Model, Privacy
 from helpers.support import labelled
 
 X, Y = labelled(2000, 3)
@@ -193,13 +193,13 @@ def test_bad_questions(call, message):
 def test_summary_says_what_must_be_said():
     text = dp.infer(
         X, Y, loss=dp.HuberHinge(0.5), penalty=0.02, budget=dp.ApproxDP(1.0, 1e-6)
-    ).summary(level=0.9)
+    ).summary(level=0.9, full=True)
     for words in (
         "Differentially private",
         "support vector machine, hinge rounded within 0.5 of its corner",
         "2,000",
         "0.02",
-        "epsilon = 1, delta = 1e-06",
+        "ε = 1, δ = 10⁻⁶",
         "one record replaced",
         "Estimand",
         "not the unpenalised",
@@ -210,7 +210,38 @@ def test_summary_says_what_must_be_said():
     ):
         assert words in text
     assert "NOT PRIVATE" not in text
-    assert max(len(line) for line in text.splitlines()) <= 88
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+NAMED = ("(Intercept)", "a" * 19, "occupation_of_the_driver[professional]:age", "w" * 90)
+
+
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("size", [1.0, 1e-7, 1e7])
+def test_a_summary_has_ten_lines_under_its_table_and_80_letters(budget, size):
+    """Whatever the names, the numbers and the statuses; the rest is one argument away."""
+    X, y = labelled(500, 4)
+    found = dp.infer(X, y, loss=dp.Logistic(), penalty=0.01, budget=budget, insecure_seed=3)
+    error = found.error.mapped(np.eye(4)[:3] * size)
+    status = (*["reported"] * 3, TOO_NOISY)
+    unit = "one person " * 20
+    result = dataclasses.replace(
+        found,
+        names=NAMED,
+        estimate=found.estimate * size,
+        error=error,
+        status=status,
+        privacy=dataclasses.replace(found.privacy, unit=unit.strip()),
+    )
+    summary, full = (result.summary(full=full).splitlines() for full in (False, True))
+    for lines in (summary, full):
+        assert [line for line in lines if len(line) > 80] == [NAMED[3]]
+    under = summary[len(summary) - summary[::-1].index("=" * 80) :]
+    assert 5 < len(under) <= 10
+    assert under[-1] == "All statements: summary(full=True)."
+    assert any(line.startswith("Spent on") for line in full)
+    assert not any(line.startswith("Spent on") for line in summary)
+    assert len(full) > len(summary)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +367,7 @@ def test_frames_are_printed_whole():
             assert name in repr(few.to_frame())
         assert "..." not in repr(result.cov_params())
         assert "..." not in repr(result.conf_int(frame=True))
-    assert type(few.to_frame().head(1)) is pd.DataFrame
+    assert isinstance(few.to_frame().head(1), pd.DataFrame)
     assert pickle.loads(pickle.dumps(few.to_frame())).equals(few.to_frame())
 
 

@@ -140,9 +140,9 @@ def test_small_views_are_short_and_safe(part):
     assert "<script" not in page
     assert page.count("<tr>") == len(part.names) + len(part.alternatives()) + 2
     assert [line for line in odd.to_latex().splitlines() if line.startswith(r"$<$b$>$\&|\_\{x\}\$")]
-    assert r"\begin{tabular}{lrrrrrr}" in part.to_latex()
+    assert r"\begin{tabular}{lrrrrrrr}" in part.to_latex()
     rows = [line for line in odd.to_markdown().splitlines() if line.startswith("|")]
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {8}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in rows} == {9}
     assert "NOT PRIVATE" in part.to_markdown()
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpinfer as dp
@@ -18,7 +19,7 @@ def test_tidy_has_the_numbers_of_the_table(level):
     tidy = RESULT.tidy(level)
     assert list(tidy.columns) == [
         "term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high",
-        "noise_share", "clipped_to", "status",
+        "noise_share", "clipped_to", "status", "label",
     ]  # fmt: skip
     table = RESULT.to_frame(level)
     assert list(tidy["term"]) == list(table.index)
@@ -82,3 +83,23 @@ def test_a_fit_on_bare_rows_has_no_question():
     row = bare.glance().iloc[0]
     assert (row["outcome"], row["formula"]) == ("", "")
     assert math.isnan(row["usable"])
+
+
+def test_frames_print_p_values_and_gaps_as_tables_do():
+    """In a terminal and in a notebook, also after rounding; the numbers are as they were."""
+    frame = partly_reported().to_frame()
+    assert frame["p_value"].min() < 1e-4
+    for shown in (frame, frame.round(4), frame.drop(columns="status")):
+        for view in (repr(shown), shown._repr_html_(), shown.to_string(), shown.to_html()):
+            assert "< .001" in view.replace("&lt;", "<")
+            assert "–" in view
+            assert "NaN" not in view
+            assert "0.0000" not in view
+            assert "e-" not in view
+        assert isinstance(shown, pd.DataFrame)
+    rounded = frame.round(4)
+    assert rounded["p_value"].tolist()[0] == round(frame["p_value"].iloc[0], 4)
+    assert np.isnan(frame["z"]).any()
+    assert frame.to_csv().count("–") == 0
+    with pd.option_context("display.notebook_repr_html", False):
+        assert frame._repr_html_() is None

@@ -56,6 +56,13 @@ PANDAS = {
     "I(age * (age >= 65))": lambda f: f.age * (f.age >= 65),
     "I(age * income)": lambda f: f.age * f.income,
     "I(age / income)": lambda f: f.age / f.income,
+    "clip(age, 30, 65)": lambda f: f.age.clip(30, 65),
+    "clip(age / income, low=5, high=20)": lambda f: (f.age / f.income).clip(5, 20),
+    "clip(income / (grade - 2), -1, 3)": lambda f: (f.income / (f.grade - 2)).clip(-1, 3),
+    "log(clip(age / (grade - 1), 20, 50))": lambda f: np.log((f.age / (f.grade - 1)).clip(20, 50)),
+    "clip(admitted, '2020-01-01', '2021-01-01')": lambda f: (
+        (f.admitted.clip("2020-01-01", "2021-01-01") - pd.Timestamp("2019-03-05")).dt.days
+    ),
     "old_smoker": lambda f: (f.age >= 65) & f.smoker,
     "month(admitted) in ('June', 'july')": lambda f: f.admitted.dt.month.isin([6, 7]),
     "grade == 2": lambda f: f.grade == 2,
@@ -226,6 +233,20 @@ BAD = {
     "month of a number": ("month(age)", 'type = "date"'),
     "year of a level": ("year(region)", "only a number"),
     "splines": ("center(age)", "learns from the values"),
+    "clip without ends": ("clip(age)", r"as in clip\(weight / height\*\*2, 10, 60\)"),
+    "clip with one end": ("clip(age, 20)", "an expression and two numbers"),
+    "clip with a third end": ("clip(age, 20, 30, middle=25)", "an expression and two numbers"),
+    "clip turned around": ("clip(age, 40, 30)", "the second number must be above the first"),
+    "clip by a column": ("clip(age, income, 40)", "the two ends are public numbers"),
+    "clip beyond the bounds": ("clip(age, 200, 300)", "age goes from 18 to 100 by the schema"),
+    "clip levels": ("clip(region, 1, 2)", "only a number can be transformed"),
+    "clip what has no logarithm": ("clip(log(age - 18), 0, 3)", "needs values above 0"),
+    "divided by 0": ("clip(age / 0, 1, 2)", "divides by 0"),
+    "a quotient without bounds": (
+        "I(age / (grade - 2))",
+        r"divides by values that may be 0, .* or write clip\(age / \(grade - 2\), LOW, HIGH\)",
+    ),
+    "pmin": ("pmin(age, 30)", r"write clip\(x, low, high\)"),
     "ifelse": ("ifelse(age > 3, 1, 0)", r"the comparison itself, as in I\(age >= 65\)"),
 }
 
@@ -252,6 +273,8 @@ FORMULAS = [
     "cut(age, 30, 50):merge(region, coast=('north', 'east'))",
     "I(age * income) + I(age / income) + I(income / age) + I(age * (age >= 65))",
     "admitted + year(admitted) + month(admitted) + weekday(admitted) + cut(admitted, '2020-01-01')",
+    "clip(age / (income - 3), 0.1, 7) + clip(exp(age) * grade / income - age / (grade - 2), -1, 2)",
+    "log(clip(1 / (grade - 1), 0.2, 3)) + clip(log(income) / 3, 0.1, 0.2)",
     "senior + group + coast + old_smoker + I(group == 'under 30' or smoker)",
 ]
 
@@ -278,6 +301,33 @@ def test_ranges_hold_every_value_and_no_cell_raises(right, records):
                 assert np.isin(found[~np.isnan(found)], (0, 1)).all()
     encoded = Design.of_terms(terms)
     assert (np.linalg.norm(encoded.rows(values), axis=1) <= 1).all()
+
+
+def test_a_clip_has_the_bounds_of_its_ends_and_of_what_is_clipped():
+    """So a ratio has useful bounds, whatever the divisor may be; exactly, as rows are scaled by them."""
+
+    def ends(right):
+        _, terms = parse("claims ~ " + right, SCHEMA)
+        number = terms.blocks[0].number
+        return number.low, number.high
+
+    assert ends("clip(age / (grade - 2), 10, 60)") == (10, 60)
+    assert ends("clip(age, 0, 60)") == (18, 60)
+    assert ends("clip(age / (grade - 1), 0, 60)") == (9, 60)
+    assert ends("clip(age / (1 - grade), -500, 500)") == (-500, -9)
+    assert ends("clip(age / (grade - 2), 10, 60)") == (10, 60)
+    assert ends("clip((grade - 1) / age, -9, 9)") == ends("I((grade - 1) / age)")
+    assert ends("clip(age * (1 / (grade - 2)) * (grade - 1), -3, 4)") == (-3, 4)
+    assert ends("log(clip(age / (grade - 2), 1, 10))") == (0, np.log(10))
+
+
+def test_a_quotient_by_0_is_missing_and_not_the_end_of_a_clip():
+    frame = pd.DataFrame({"age": [30.0, 30.0, 30.0], "grade": [2, 3, 1]})
+    found = design("clip(age / (grade - 2), 10, 60)", frame).iloc[:, 0]
+    assert np.isnan(found[0])
+    assert found[1:].tolist() == [30, 10]
+    missing = pd.DataFrame({"age": [np.nan], "grade": [3]})
+    assert np.isnan(design("clip(age / (grade - 2), 10, 60)", missing).iloc[0, 0])
 
 
 def test_derived_columns_have_their_own_names():

@@ -3,7 +3,9 @@ import re
 import time
 import warnings
 
+import narwhals as nw
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
 import statsmodels.formula.api as smf
@@ -13,7 +15,8 @@ from hypothesis import strategies as st
 
 import dpinfer as dp
 from dpinfer.schema.design import Design
-from dpinfer.schema.formula import _parser, parse
+from dpinfer.schema.formula import names_of, parse
+from dpinfer.tables.memory import read_labels, read_terms
 from helpers.searches import examples
 from helpers.tables import SCHEMA, TEXT, table
 
@@ -192,7 +195,7 @@ BAD = {
     "code": ("ill ~ __import__('os')", "there is no function __import__"),
     "attribute": ("ill ~ age.__class__()", "called by its name"),
     "np": ("ill ~ np.load(age)", "there is no function load"),
-    "lambda": ("ill ~ I((lambda x: x)(age))", "called by its name"),
+    "lambda": ("ill ~ I((lambda x: x)(age))", "cannot be read: invalid syntax"),
     "comparison": (
         "ill ~ I(age > 3)",
         "age > 3 is true in every row, since age goes from 18 to 100",
@@ -234,9 +237,7 @@ BAD = {
 def test_bad_formulas(case):
     formula, message = BAD[case]
     with pytest.raises(dp.InputError, match=message) as caught:
-        dp.LogisticRegression(formula, schema=SCHEMA, budget=dp.NoPrivacy())._read_table(
-            TABLE, None
-        )
+        dp.LogisticRegression(formula, schema=SCHEMA, budget=dp.NoPrivacy()).read(TABLE)
     assert "\n" not in str(caught.value)
 
 
@@ -380,10 +381,16 @@ def test_what_is_small_once_made_is_made_at_once(formula, width):
 )
 @pytest.mark.parametrize("power", [2, 3, 4])
 def test_powers_are_those_of_the_parser(base, power):
-    """Step by step, the terms and their order are those of the whole product."""
-    ours = _parser().get_terms(f"({base})**{power}", context={})
-    theirs = DefaultFormulaParser().get_terms(f"({base})**{power}", context={})
-    assert [t.factors for t in ours] == [t.factors for t in theirs]
+    """Step by step, the terms and their order are those of the whole product; those of fewer factors
+    come first.
+    """
+    number = 'type = "number"\nlow = 0\nhigh = 1\n'
+    schema = dp.Schema.parse("".join(f"[columns.{name}]\n{number}" for name in "yabcd"))
+    _, terms = parse(f"y ~ ({base})**{power}", schema)
+    products = DefaultFormulaParser().get_terms(f"({base})**{power} - 1", context={})
+    theirs = sorted((list(map(str, product.factors)) for product in products), key=len)
+    ours = [name.split(":") for block in terms.blocks for name in block.names]
+    assert ours == theirs
 
 
 def test_two_columns_of_one_name_are_refused():
@@ -478,3 +485,121 @@ def test_a_hat_in_quotes_is_no_power():
     assert [block.names for block in parse("ill ~ C(sex, 'm^2')", schema)[1].blocks] == [
         ("sex[f]",)
     ]
+
+
+# Names of columns: any that a file may have
+
+
+PLAIN = {
+    "category": "kind",
+    "number": "size",
+    "integer": "times",
+    "boolean": "flag",
+    "outcome": "ill",
+    "derived": "big",
+    "cut": "often",
+}
+AWKWARD = [
+    ["class", "lambda", "from", "is", "import", "def", "try"],
+    ["not", "in", "None", "or", "True", "if", "and"],
+    ["a class", "x~y", "2nd", "it's", "y + z", "a[b]", "__name0"],
+]
+COLUMNS = """
+[columns."{category}"]
+type = "category"
+levels = ["a", "b", "c"]
+[columns."{number}"]
+type = "number"
+low = 0
+high = 10
+[columns."{integer}"]
+type = "integer"
+low = 0
+high = 10
+[columns."{boolean}"]
+type = "boolean"
+[columns."{outcome}"]
+type = "outcome"
+levels = ["no", "yes"]
+[columns."{derived}"]
+from = "`{number}` > 5"
+[columns."{cut}"]
+from = "cut(`{integer}`, 3, 6)"
+"""
+ASKED = [
+    "`{outcome}` ~ `{category}` + `{number}` + `{boolean}`",
+    "`{outcome}` ~ `{category}`*`{number}` + `{category}`:`{boolean}`",
+    "`{outcome}` ~ I(`{number}` ** 2) + log(1 + `{integer}`) + clip(`{integer}`, 2, 4)",
+    "`{outcome}` ~ {{`{number}` > 5}} + `{integer}` >= 3 + `{category}` == 'a'",
+    "`{outcome}` ~ (`{number}` > 5 & !`{boolean}`) + (`{integer}` < 4 or not `{boolean}`)",
+    "`{outcome}` ~ {{`{category}` in ('a', 'b')}} + `{category}` not in ('c',)",
+    "`{outcome}` ~ C(`{category}`, 'b') + merge(`{category}`, x=('a', 'b'))",
+    "`{outcome}` ~ ns(`{number}`, 3, 5) + poly(`{integer}`, 2):`{boolean}`",
+    "`{outcome}` ~ `{derived}` + `{cut}` + cut(`{number}`, 2, 4)",
+    "`{number}` > 5 ~ `{integer}`",
+    "I(`{number}` - `{integer}`) ~ `{category}`",
+    "`{outcome}` == 'yes' ~ `{number}`",
+]
+
+
+def designed(asked, names):
+    """The columns of a formula and of its left side, of made-up rows, with plain names of columns."""
+    renamed = dict(zip(PLAIN.values(), names.values(), strict=True))
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "kind": rng.choice(["a", "b", "c"], 60),
+            "size": rng.uniform(0, 10, 60),
+            "times": rng.integers(0, 11, 60),
+            "flag": rng.random(60) < 0.5,
+            "ill": rng.choice(["no", "yes"], 60),
+        }
+    ).rename(columns=renamed)
+    formula = asked.format(**names)
+    response, terms = parse(formula, dp.Schema.parse(COLUMNS.format(**names)))
+    opened = nw.from_native(frame, eager_only=True)
+    assert set(names_of(formula)) <= set(names.values())
+    return read_labels(opened, response), read_terms(opened, terms), terms
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("awkward", AWKWARD, ids=["words", "values", "signs"])
+def test_a_column_may_have_any_name_in_backticks(asked, awkward):
+    names = dict(zip(PLAIN, awkward, strict=True))
+    labels, values, terms = designed(asked, names)
+    expected_labels, expected, plain = designed(asked, PLAIN)
+    np.testing.assert_array_equal(labels, expected_labels)
+    np.testing.assert_array_equal(values, expected)
+    assert [block.width for block in terms.blocks] == [block.width for block in plain.blocks]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_words_of_python_that_no_expression_has_need_no_backticks(asked):
+    names = dict(
+        zip(PLAIN, ["class", "lambda", "from", "with", "import", "def", "try"], strict=True)
+    )
+    bare = asked.replace("`", "")
+    np.testing.assert_array_equal(designed(bare, names)[1], designed(asked, names)[1])
+
+
+def test_a_level_of_a_merge_may_have_any_name():
+    schema = dp.Schema.parse(COLUMNS.format(**PLAIN))
+    for group, name in (("class", "class"), ("`the rest`", "the rest")):
+        _, terms = parse(f"ill ~ merge(kind, {group}=('b', 'c'))", schema)
+        (factor,) = terms.blocks[0].factors
+        assert factor.levels == ("a", name)
+
+
+def test_errors_name_the_column_and_no_stand_in():
+    schema = dp.Schema.parse(COLUMNS.format(**dict(zip(PLAIN, AWKWARD[0], strict=True))))
+    for formula, message in {
+        "`import` ~ `clas`": "no column 'clas'",
+        "`import` ~ while": "no column 'while'",
+        "`import` ~ `class` > 3": "class has levels without an order",
+        "`import` ~ `lambda`*2": r"I\(lambda \* 2\)",
+        "`import` ~ `lambda` > 3 * `from` > 4": "the comparison",
+        "`import` ~ .": "`class` \\+ `lambda` \\+ `from` \\+ `is`",
+    }.items():
+        with pytest.raises(dp.InputError, match=message) as caught:
+            parse(formula, schema)
+        assert "__name" not in str(caught.value)

@@ -13,6 +13,7 @@ from dpinfer.asking.questions import SECTIONS, question_schema
 from dpinfer.asking.spec import RULES
 from dpinfer.errors import NO_ANSWER
 from dpinfer.privacy.store import link
+from dpinfer.result import text
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.tables import Policy
 from dpinfer_desk.web.api import OPERATIONS
@@ -21,11 +22,13 @@ from dpinfer_desk.web.schemas import BODIES
 from dpinfer_desk.worker.worker import Worker
 from helpers import api_page
 from helpers.calling import KEY, PEOPLE, QUESTION, Site
+from helpers.visits import published
 
 BODIES_SENT = {
     "Question": QUESTION,
     "Ahead": QUESTION,
     "Decision": {"approve": True},
+    "MomentQuestion": {"question": "age ~ health"},
     "Access": {"amount": 0.5},
     "NewToken": {"scopes": ["read"], "days": 1},
 }
@@ -57,6 +60,7 @@ def answered(tmp_path_factory):
     assert found.ask("22222222-waits", question=waits)[1]["state"] == "waiting"
     Worker(found.desk, "fork").run(until_idle=True)
     found.asked = asked["id"]
+    found.release = published(found.desk)
     return found
 
 
@@ -69,6 +73,7 @@ def filled(operation, **names):
         "forecast": NOBODY,
         "analyst": "a.meier",
         "token": "0" * 12,
+        "release": NOBODY,
     }
     return operation.path.format(**(given | names))
 
@@ -142,6 +147,7 @@ def test_guarantee_equal_nowhere(answered):
     waiting = answered.desk.tickets(states=("waiting",))[0].id
     _, ahead = answered.call("POST", "/tables/visits/forecasts", "a.meier", QUESTION)
     places = {"question": waiting, "forecast": ahead["id"], "table": "visits"}
+    places["release"] = answered.release
     own = answered.accounts.tokens("a.meier")[0].id
     for operation in OPERATIONS:
         if not operation.parts or "analyst" not in operation.roles:
@@ -163,6 +169,55 @@ def test_guarantee_equal_nowhere(answered):
     assert unknown.content == found[0].content
     assert answered.desk.ticket(waiting).state == "waiting"
     assert answered.accounts.by_token(answered.tokens["a.meier"]) is not None
+
+
+def test_a_moment_release_is_asked_for_free(answered):
+    """By each analyst of the table, without a ticket, with the answers of its file."""
+    before = answered.desk.account("visits").entries
+    path = f"/tables/visits/releases/{answered.release}"
+    status, listed = answered.call("GET", "/tables/visits/releases", "b.okafor")
+    (line,) = listed["releases"]
+    assert (status, line["release"], line["budget"]) == (200, answered.release, {"rho": 0.05})
+    file = answered.reply("GET", path, "b.okafor").content.decode()
+    release = dp.MomentRelease.from_json(file)
+    assert line["columns"] == list(release.names[1:])
+    question = {"question": "age ~ health + visit"}
+    status, told = answered.call("POST", f"{path}/answers", "b.okafor", question)
+    assert status == 200
+    assert told["figure"] is None
+    result = dp.FitResult.from_json(json.dumps(told["result"]))
+    assert result.to_json() == release.ols(question["question"]).to_json()
+    question = {"question": "mean(age)", "level": 0.9}
+    _, told = answered.call("POST", f"{path}/answers", "t.audit", question)
+    assert told["result"] is None
+    assert told["figure"]["low"] == release.mean("age", 0.9).low
+    for wrong in ("nonsense", "mean(nothing)", "age ~ log(income)", "x" * 4001):
+        status, error = answered.call("POST", f"{path}/answers", "b.okafor", {"question": wrong})
+        assert (status, error["code"]) == (400, "input")
+    assert answered.call("GET", path, "c.outside")[0] == 404
+    assert answered.desk.account("visits").entries == before
+
+
+def test_a_moment_release_has_a_page(answered):
+    page = answered.seen(f"/t/visits/releases/{answered.release}")
+    assert "visit + age + income + health" in page
+    asked = answered.seen(
+        f"/t/visits/releases/{answered.release}?question=age+~+health+%2B+visit&level=0.9"
+    )
+    release = answered.desk.moment_releases("visits")[0]
+    result = release.ols("age ~ health + visit")
+    assert "health[poor]" in asked
+    row = result.table(0.9)[1]
+    assert text.number(row["estimate"], text.decimals_for(row["std_error"])) in asked
+    figure = answered.seen(f"/t/visits/releases/{answered.release}?question=mean(age)")
+    assert str(release.mean("age")) in figure
+    wrong = answered.seen(f"/t/visits/releases/{answered.release}?question=mean(<b>)", 400)
+    assert "<b>" not in wrong.partition("<main")[2]
+    report = answered.seen(f"/t/visits/releases/{answered.release}/report?question=age+~+health")
+    assert "age ~ health" in report
+    file = answered.seen(f"/t/visits/releases/{answered.release}/file.json")
+    assert dp.MomentRelease.from_json(file).to_json() == release.to_json()
+    assert answered.release in answered.seen("/t/visits")
 
 
 def test_a_key_is_asked_once(site):
@@ -202,7 +257,7 @@ def test_many_senders_of_one_key(site):
 def test_what_the_ledger_or_the_desk_refuses(site):
     status, fault = site.ask(question={**QUESTION, "rho": 0.9})
     assert (status, fault["code"]) == (409, "refused")
-    assert "the allowance of 'a.meier' has rho = 0.8 left" in fault["error"]
+    assert "the allowance of 'a.meier', 40 % of the total, has 40 % left" in fault["error"]
     assert fault["remedy"].startswith("lower its budget")
     for k in range(3):
         assert site.ask(f"0000000{k}", question={**QUESTION, "rho": 0.01 + k / 100})[0] == 201
@@ -317,6 +372,8 @@ def test_the_steward_decides(site):
     place = f"/questions/{ident}/decision"
     bad = site.call("POST", place, "s.berg", {"reason": "no word of approval"})
     assert bad[0] == 400
+    status, fault = site.call("POST", place, "s.berg", {"approve": False})
+    assert (status, fault["remedy"]) == (400, "give one")
     status, found = site.call("POST", place, "s.berg", {"approve": False, "reason": "too wide"})
     assert (status, found["state"], found["reason"]) == (200, "declined", "too wide")
     assert site.call("POST", place, "s.berg", {"approve": True})[0] == 409
@@ -356,7 +413,7 @@ def test_ledger_and_journal_can_be_checked_offline(answered):
         assert all(after == link(before, after[1]) for before, after in pairwise(chain))
     _, account = answered.call("GET", "/tables/visits/account", "t.audit")
     assert account["head"] == answered.desk.table("visits").ledger().verify().head
-    assert (account["spent"], account["entries"]) == (pytest.approx(0.1), 1)
+    assert (account["spent"], account["entries"]) == (pytest.approx(0.15), 2)
 
 
 def test_guarantee_tokens_of_tokens(tmp_path):

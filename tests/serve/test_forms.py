@@ -1,5 +1,6 @@
 """A formula as ticks and ticks as a formula, and the form that holds both; no browser."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -7,8 +8,16 @@ import pytest
 
 import dpinfer as dp
 from dpinfer_desk.desk import Desk, Spend
-from dpinfer_desk.web.drawings import NARROW, WIDE, burn_down, widths
-from dpinfer_desk.web.forms import QuestionForm, Ticks, choices_of, fields_of, ticks_of
+from dpinfer_desk.web.drawings import NARROW, WIDE, used_over_time, widths
+from dpinfer_desk.web.forms import (
+    FormError,
+    QuestionForm,
+    Ticks,
+    choices_of,
+    fields_of,
+    offered_presets,
+    ticks_of,
+)
 from dpinfer_desk.web.requests import FormFields, address
 from helpers.hostile import HOSTILE
 from helpers.visits import SCHEMA, made, question
@@ -40,6 +49,21 @@ def test_one_is_the_other(ticks):
     assert ticks_of(formula, CHOICES) == ticks
     assert ticks_of("  ".join(formula.split()), CHOICES) == ticks
     dp.LogisticRegression(formula, schema=dp.Schema.parse(SCHEMA), budget=dp.ZCDP(1.0))
+
+
+def test_columns_named_like_words_of_python():
+    schema = (
+        '[columns.class]\ntype = "category"\nlevels = ["a", "b"]\n'
+        '[columns.from]\ntype = "number"\nlow = 0\nhigh = 9\n'
+        '[columns.import]\ntype = "outcome"\nlevels = ["no", "yes"]\n'
+    )
+    offered = choices_of(schema)
+    assert {"`import`", "log(1 + `from`)"} <= set(offered.outcomes)
+    ticks = Ticks("`import`", (("class", ""), ("from", "square")), (("class", "from"),))
+    formula = ticks.formula()
+    assert formula == "`import` ~ `class` + `from` + I(`from`**2) + `class`:`from`"
+    assert ticks_of(formula, offered) == ticks
+    dp.LogisticRegression(formula, schema=dp.Schema.parse(schema), budget=dp.ZCDP(1.0)).entry(900)
 
 
 @pytest.mark.parametrize(
@@ -112,10 +136,67 @@ def test_a_question_comes_back_from_its_fields(desk):
     assert usual.question(desk.table("visits")).loss == "linear"
 
 
-@pytest.mark.parametrize("rho", ["x", "nan", "inf", "1e999", "-1", "0", "0,5"])
+@pytest.mark.parametrize("rho", ["x", "nan", "inf", "1e999", "-1", "0", "0,5,1", "1,250", "0.1,5"])
 def test_numbers_that_are_none(desk, rho):
-    with pytest.raises(dp.InputError, match="rho"):
+    with pytest.raises(FormError, match="ρ m") as fault:
         form(desk, formula="visit ~ age", rho=rho).question(desk.table("visits"))
+    assert set(fault.value.faults) == {"rho"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [("0,5", 0.5), (",5", 0.5), ("0,125", 0.125), ("1,25e-1", 0.125), ("12,5", 12.5)],
+)
+def test_decimal_commas(desk, typed, number):
+    found = form(desk, formula="visit ~ age", rho=typed)
+    assert found.question(desk.table("visits")).rho == number
+    assert found.value("rho") == typed
+
+
+def test_all_faults_are_told_at_their_fields(desk):
+    """Whatever was typed stays as it was, and each fault has the words of its own field."""
+    typed = {
+        "formula": "visit ~ agee",
+        "epsilon": "one",
+        "delta": "2",
+        "level": "0,2",
+        "title": "x" * 201,
+    }
+    found = form(desk, **typed)
+    with pytest.raises(FormError) as fault:
+        found.question(desk.table("visits"))
+    assert set(fault.value.faults) == set(typed)
+    assert "did you mean 'age'?" in fault.value.faults["formula"]
+    assert fault.value.faults["delta"] == "δ must be a number strictly between 0 and 1"
+    assert not any("--" in words for words in fault.value.faults.values())
+    marked = found.with_faults(fault.value)
+    assert {key: marked.value(key) for key in typed if key != "formula"} == {
+        key: words for key, words in typed.items() if key != "formula"
+    }
+    for budget, key in (
+        ({"epsilon": "1", "rho": "1"}, "epsilon"),
+        ({"rho": "1", "delta": "0.1"}, "delta"),
+    ):
+        with pytest.raises(FormError) as fault:
+            form(desk, formula="visit ~ age", **budget).question(desk.table("visits"))
+        assert set(fault.value.faults) == {key}
+
+
+def test_presets_are_what_the_total_could_pay_for(desk):
+    """Each is a budget of the kind of the total; one that is dearer than the total is not offered."""
+    for total, names in (
+        (dp.ZCDP(2.0), ["Strong", "Moderate", "Weak"]),
+        (dp.ApproxDP(1.5, 1e-7), ["Strong", "Moderate"]),
+        (dp.PureDP(0.7), ["Strong"]),
+    ):
+        offered = offered_presets(total)
+        assert [name for name, _ in offered.values()] == names
+        for budget in (budget for _, budget in offered.values()):
+            assert isinstance(budget, dp.PureDP) == isinstance(total, dp.PureDP)
+    assert offered_presets(dp.ApproxDP(1.5, 1e-7))["1"][1] == dp.ApproxDP(1.0, 1e-7)
+    chosen = form(desk, formula="visit ~ age", rho="0.2", preset="0.5")
+    assert chosen.budget() == dp.ApproxDP(0.5, 1e-6)
+    assert form(desk, rho="x").budget() is None
 
 
 def test_addresses_keep_their_parts():
@@ -123,18 +204,31 @@ def test_addresses_keep_their_parts():
     assert address("/d", ("q",), {"by": "a&b=c"}) == "/d/q?by=a%26b%3Dc"
 
 
-def test_the_burn_down_falls_to_what_is_left():
+def test_the_chart_rises_to_the_share_that_is_used():
     start = datetime(2026, 1, 1, tzinfo=UTC)
     spends = [
-        Spend((start + timedelta(days=day)).isoformat(), "a", "", 0.25, total, "r", "q")
-        for day, total in ((10, 0.25), (20, 0.5))
+        Spend(
+            (start + timedelta(days=day)).isoformat(),
+            "a",
+            "",
+            "ε = 1",
+            0.5,
+            total,
+            total / 2,
+            "r",
+            "q",
+        )
+        for day, total in ((10, 0.5), (20, 1.0))
     ]
     for size in (WIDE, NARROW):
-        drawn = burn_down(spends, 1.0, (start, start + timedelta(days=30)), size)
+        drawn = used_over_time(spends, (start, start + timedelta(days=30)), size)
         top, half, bottom = drawn.levels[2][0], drawn.levels[1][0], drawn.levels[0][0]
-        assert drawn.outline.startswith(f"M{drawn.left} {top}H")
+        assert [words for _, words in drawn.levels] == ["0 %", "50 %", "100 %"]
+        assert drawn.outline.startswith(f"M{drawn.left} {bottom}H")
         assert drawn.outline.endswith(f"V{half}H{size.width - 8}")
         assert top < half < bottom == drawn.base
+        beyond = used_over_time([replace(spends[0], used=1.2)], (start, start), size)
+        assert f"V{top}H" in beyond.outline
 
 
 def test_widths_are_multiples_of_those_without_noise(desk):

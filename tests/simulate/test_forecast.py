@@ -17,8 +17,10 @@ from dpinfer.mechanisms.sums import Block
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
+from dpinfer.schema.guesses import Spread
 from dpinfer.simulate import Forecast, synthetic
-from dpinfer.simulate.synthetic import OfGuesses, Repeated, max_records
+from dpinfer.simulate.forecast import label
+from dpinfer.simulate.synthetic import OfGuesses, Repeated, max_records, values_at
 
 # The package has a function of the same name.
 forecast_module = sys.modules[Forecast.__module__]
@@ -94,6 +96,87 @@ def test_records_are_like_the_guesses():
         assert np.allclose(shares, (0.3, 0.1, 0.3, 0.2, 0.2), atol=0.01)
         assert (rows.block.labels > 0).mean() == pytest.approx(0.3, abs=off)
         assert abs(np.corrcoef(x["age"], x["gain"])[0, 1]) < 0.04
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "mean", "sd"),
+    [
+        (0, 121, 3.2, 6.7),
+        (0, 50, 0.3, 0.7),
+        (1, 5, 2.1, 0.9),
+        (18, 99, 40, 10),
+        (0, 10**6, 4e4, 3e4),
+    ],
+)
+def test_integers_are_integers_with_the_mean_and_deviation_of_the_guess(low, high, mean, sd):
+    """A beta law alone would have none of them; rounded to the nearest it would have another mean."""
+    column = dp.Schema.parse(f'[columns.k]\ntype = "integer"\nlow = {low}\nhigh = {high}\n')["k"]
+    values = values_at(column, Spread(mean, sd), (np.arange(8192) + 0.5) / 8192)
+    assert (values % 1 == 0).all()
+    assert values.min() >= low
+    assert values.max() <= high
+    assert values.mean() == pytest.approx(mean, rel=0.002)
+    assert values.std() == pytest.approx(sd, rel=0.002)
+
+
+def test_an_integer_that_varies_less_than_its_mean_lets_it_is_one_of_two():
+    column = dp.Schema.parse('[columns.k]\ntype = "integer"\nlow = 0\nhigh = 9\n')["k"]
+    values = values_at(column, Spread(3.2, 0.1), (np.arange(1000) + 0.5) / 1000)
+    assert np.unique(values).tolist() == [3, 4]
+    assert values.mean() == pytest.approx(3.2, abs=0.001)
+
+
+def test_integers_are_integers_in_every_made_up_record():
+    """Those that explain, and those that are explained, with and without effects."""
+    text = (
+        '[columns.visits]\ntype = "integer"\nlow = 0\nhigh = 60\ntypical = { mean = 3, sd = 5 }\n'
+        '[columns.age]\ntype = "integer"\nlow = 18\nhigh = 90\n'
+    )
+    schema = dp.Schema.parse(text)
+    for effects in (None, {"age": 0.05}):
+        response, terms = parse("visits ~ age", schema)
+        design = Design.of_formula(response, terms, "residual")
+        rows = OfGuesses(response, terms, design, schema.typical, effects).typical(2000)
+        visits = design.outcome.centre + design.outcome.half * rows.block.labels
+        for values in (visits, in_units(design, rows)[:, 1]):
+            assert np.allclose(values, values.round(), atol=1e-6)
+    response, terms = parse("visits > 0 ~ age", schema)
+    design = Design.of_formula(response, terms, "margin")
+    labels = OfGuesses(response, terms, design, schema.typical, {}).typical(8000).block.labels
+    assert 0.3 < (labels > 0).mean() < 0.7
+
+
+def test_a_made_up_divisor_may_be_0():
+    """Such a record has no quotient, and cannot be used; the others are what they are."""
+    text = (
+        '[columns.km]\ntype = "number"\nlow = 0\nhigh = 9\n'
+        '[columns.trips]\ntype = "integer"\nlow = 0\nhigh = 9\ntypical = { mean = 2, sd = 2 }\n'
+        '[columns.ill]\ntype = "boolean"\n'
+    )
+    schema = dp.Schema.parse(text)
+    for formula in ("ill ~ clip(km / trips, 0, 5)", "clip(km / trips, 0, 5) ~ ill"):
+        response, terms = parse(formula, schema)
+        kind = "margin" if response.levels else "residual"
+        design = Design.of_formula(response, terms, kind)
+        rows = OfGuesses(response, terms, design, schema.typical, None).typical(4000).block.rows
+        assert 0.1 < (rows == 0).all(axis=1).mean() < 0.4
+    model = dp.LogisticRegression("ill ~ clip(km / trips, 0, 5)", schema=schema)
+    ahead = dp.simulate.forecast(model, records=20_000, budgets=[dp.ZCDP(1.0)], replicates=2)
+    assert (ahead.reported == 1).all()
+
+
+def test_a_forecast_says_what_it_was_not_told():
+    asked = {"schema": SCHEMA, "budgets": [dp.ZCDP(1e-4)], "records": 500, "replicates": 2}
+    ahead = dp.simulate.forecast(FORMULA, **asked)
+    assert ahead.unstated == ()
+    assert ahead.low_budget().endswith("0 of 5 in simulated fits, on average")
+    bare = dp.Schema(SCHEMA.columns)
+    ahead = dp.simulate.forecast(FORMULA, **(asked | {"schema": bare}))
+    assert ahead.unstated == ("ill", "age", "region", "flag")
+    assert "typical of ill, age, region and 1 more: add typical" in ahead.low_budget()
+    assert dp.simulate.Forecast.from_json(ahead.to_json()).unstated == ahead.unstated
+    ahead = dp.simulate.forecast(FORMULA, **(asked | {"budgets": [dp.ZCDP(50.0)]}))
+    assert ahead.low_budget() == ""
 
 
 def test_a_deviation_as_large_as_can_be_has_two_values():
@@ -298,10 +381,10 @@ def test_ranges_allow_for_guesses():
     assert (row["low"], row["high"]) == (found.low[0, 1], found.high[0, 1])
     slopes = found.low[0, 1:], found.high[0, 1:]
     assert found.range() == tuple(float(np.median(ends)) for ends in slopes)
-    words = " ".join(found.summary().split())
+    words = " ".join(found.summary(full=True).split())
     assert f"±{found.low[0, 1]:.2g} to {found.high[0, 1]:.2g}" in words
     assert "0.9 to 2.3 times as long" in words
-    assert "one in 8 was not reported" in words
+    assert "one in 17 was not reported" in words
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"age": rng.uniform(0, 100, 4000), "region": rng.choice([*"abc"], 4000)})
     table["ill"] = np.where(rng.random(4000) < 0.5, "yes", "no")
@@ -310,17 +393,17 @@ def test_ranges_allow_for_guesses():
     assert (alike.low <= alike.half_width).all()
     assert (alike.half_width <= alike.high).all()
     assert (alike.high < 1.5 * alike.low).all()
-    assert "Ranges allow for guesses" not in alike.summary()
+    assert "Ranges allow for guesses" not in alike.summary(full=True)
 
 
 def test_what_it_says():
     budgets = [dp.ApproxDP(1.0, 1e-6), dp.PureDP(2.0)]
     model = dp.LogisticRegression("ill ~ age + region", schema=dp.Schema(SCHEMA.columns))
     found = dp.simulate.forecast(model, records=2000, budgets=budgets, replicates=2)
-    words = " ".join(found.summary().split())
+    words = " ".join(found.summary(full=True).split())
     for part in (
         "(1, 1e-06)",
-        "epsilon = 2",
+        "ε = 2",
         "2,000 records",
         "levels equally frequent: ill, region",
         "sixth",
@@ -389,6 +472,24 @@ levels = ["no", "yes"]
 """
 
 
+def test_a_summary_is_short_and_80_letters_wide():
+    """With six budgets the table has parts; ten lines are under it."""
+    budgets = [dp.ZCDP(rho) for rho in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)]
+    found = dp.simulate.forecast(
+        "ill ~ age * region", schema=SCHEMA, records=5000, budgets=budgets, replicates=2
+    )
+    for full in (False, True):
+        lines = found.summary(full=full).splitlines()
+        assert max(map(len, lines)) <= 80
+        assert all(any(label(budget) in line for line in lines) for budget in budgets)
+    short = found.summary().splitlines()
+    assert short.count("=" * 80) > 2
+    under = short[len(short) - short[::-1].index("=" * 80) :]
+    assert 5 < len(under) <= 10
+    assert "--verbose" in under[-1]
+    assert "Assumed: " in found.summary(full=True)
+
+
 def test_units():
     """One row a unit where units count alike, else as many as may count; ids of a look-alike table."""
     plain = dp.Schema(dp.Schema.parse(PEOPLE.format(rows='"average"')).columns)
@@ -401,7 +502,7 @@ def test_units():
     assert np.allclose(average.nonprivate, rows.nonprivate, rtol=0.01)
     assert np.allclose(three.nonprivate * np.sqrt(3), rows.nonprivate, rtol=0.1)
     assert "4,000 units" in three.summary()
-    assert "3 unrelated rows per unit" in " ".join(three.summary().split())
+    assert "3 unrelated rows per unit" in " ".join(three.summary(full=True).split())
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"id": rng.integers(0, 500, 2000), "age": rng.uniform(0, 100, 2000)})
     table["ill"] = np.where(rng.random(2000) < 0.5, "yes", "no")

@@ -4,9 +4,12 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from studies.ordinary import __main__ as command
+from studies.ordinary import derived, far
 from studies.ordinary.grid import GRIDS
+from studies.ordinary.populations import Cell
 from studies.ordinary.report import failures, judged, page
 
 ROOT = Path(__file__).parents[2]
@@ -64,3 +67,45 @@ def test_a_cell_from_the_command_line(monkeypatch, tmp_path):
     assert cell["replicates"] == 3
     assert 1 < cell["length"] < 1.5
     assert "plain" in (tmp_path / "ordinary-study.md").read_text(encoding="utf-8")
+
+
+DERIVED = json.loads((ROOT / "studies/ordinary/results/derived.json").read_text(encoding="utf-8"))
+
+
+def test_tests_bands_predictions_and_margins_keep_their_levels():
+    assert len(DERIVED) == len(derived.grid())
+    assert [derived.failures(cell) for cell in DERIVED if derived.failures(cell)] == []
+    assert (ROOT / "docs/derived-study.md").read_text(encoding="utf-8") == derived.page(DERIVED)
+
+
+def test_a_size_or_a_coverage_beyond_its_limit_is_a_failure():
+    (cell, *_) = DERIVED
+    worse = {"value": 0.2, "error": 0.02, "count": 100}
+    assert derived.failures({**cell, "rejected": worse}) == ["rejected 0.200"]
+    assert derived.failures({**cell, "band": {**worse, "value": 0.8}}) == ["band 0.800"]
+    assert derived.failures({**cell, "band": {**worse, "value": 0.8, "count": 9}}) == []
+
+
+def test_a_derived_cell_from_the_command_line(monkeypatch, tmp_path):
+    asked = ["--populations", "rare", "--replicates", "2", "--workers", "1"]
+    asked += ["--out", str(tmp_path), "--docs", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["studies.ordinary.derived", *asked])
+    derived.main()
+    found = json.loads((tmp_path / "derived.json").read_text(encoding="utf-8"))
+    assert {cell["population"] for cell in found} == {"rare"}
+    assert all(0 <= cell["predictions"]["value"] <= 1 for cell in found)
+
+
+def test_one_record_decides_the_residuals_of_a_count_with_a_curved_effect():
+    """Of 10,000; and the other coefficients are not those of the fit without it."""
+    found = far.decided(Cell("curved_log", "poisson", 10_000))
+    assert 0.1 < found["largest leverage"] < 1
+    assert 0.3 < found["share of one record"] < 1
+    assert 0 < found["slope over winsorised"] < 1
+    assert np.abs(found["without one record"]).max() > 0.1
+
+
+def test_the_far_records_of_a_table_from_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["far", "--size", "2000", "--tables", "1"])
+    far.main()
+    assert capsys.readouterr().out.startswith("0 {'slope over winsorised'")

@@ -45,6 +45,8 @@ PLACES = {
     "pandas": lambda folder: table_of(FRAME),
     "polars": lambda folder: table_of(pl.from_pandas(FRAME)),
     "pyarrow": lambda folder: table_of(pa.Table.from_pandas(FRAME)),
+    "a lazy frame": lambda folder: table_of(pl.from_pandas(FRAME).lazy()),
+    "a dict": lambda folder: table_of(dict(FRAME.items())),
     "a file": lambda folder: table_of(str(parquet(folder))),
     "a folder": lambda folder: table_of(parquet(folder).parent),
     "a cluster": lambda folder: Far(FRAME),
@@ -81,7 +83,7 @@ def test_what_a_table_is_is_asked_once():
     assert isinstance(table_of("t.csv"), Files)
     assert isinstance(table_of(Path("t.csv")), Files)
     assert isinstance(table_of(FRAME), InMemory)
-    for other in (None, 3, [[1.0]], {"a": [1]}, pl.LazyFrame({"a": [1]})):
+    for other in (None, 3, [[1.0]]):
         with pytest.raises(dp.InputError, match="a formula needs a pandas, polars or pyarrow"):
             table_of(other)
     asking = []

@@ -32,6 +32,8 @@ JUDGE = """<script src="axe.min.js"></script><script>addEventListener("load", ()
     unsure: found.incomplete.map(one => one.id),
     passes: found.passes.map(one => one.id),
     width: innerWidth,
+    dark: matchMedia("(prefers-color-scheme: dark)").matches,
+    paper: getComputedStyle(document.body).backgroundColor,
   }), "*")));</script>"""
 LISTEN = """<script>addEventListener("message", told => {
   const heard = document.createElement("p");
@@ -39,7 +41,10 @@ LISTEN = """<script>addEventListener("message", told => {
   heard.textContent = told.data;
   document.body.append(heard);
 });</script></body>"""
-FRAME = '<body style="margin:0"><iframe src="page.html" style="border:0;width:{width}px;height:900px"></iframe>'
+FRAME = (
+    '<meta name="color-scheme" content="light dark"><body style="margin:0">'
+    '<iframe src="page.html" style="border:0;width:{width}px;height:900px"></iframe>'
+)
 # pixels of a window: below that the page stands in a frame, where axe leaves out what is about
 # windows
 NARROWEST = 500
@@ -78,7 +83,11 @@ def page_of(fit):
     return result, dp.report.html(result)
 
 
-def judged(page, folder, width):
+SCHEMES = {"light": 1, "dark": 0}
+"""What the browser prefers, as its setting has it."""
+
+
+def judged(page, folder, width, scheme="light"):
     """What axe finds on a page that is shown so many pixels wide."""
     shutil.copy(AXE, folder / AXE.name)
     (folder / "page.html").write_text(page.replace("</body>", JUDGE + LISTEN), encoding="utf-8")
@@ -89,20 +98,24 @@ def judged(page, folder, width):
         *FLAGS,
         f"--user-data-dir={folder / 'profile'}",
         f"--window-size={width},1200",
+        f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
         "--dump-dom",
     ]
     done = subprocess.run([*call, address], capture_output=True, timeout=120, check=True)
-    return json.loads(unescape(re.search(r'<p id="axe">(.*?)</p>', done.stdout.decode())[1]))
+    found = json.loads(unescape(re.search(r'<p id="axe">(.*?)</p>', done.stdout.decode())[1]))
+    assert found["dark"] == (scheme == "dark")
+    return found
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("fit", [logistic, linear, units])
-def test_axe_finds_nothing(fit, width, tmp_path):
+def test_axe_finds_nothing(fit, width, scheme, tmp_path):
     result, page = page_of(fit)
     assert (fit is logistic) == (not result.reported.all())
     assert (fit is units) == bool(result.warnings())
-    found = judged(page, tmp_path, width)
+    found = judged(page, tmp_path, width, scheme)
     assert found["violations"] == []
     of_window, of_phone = (
         {"document-title", "landmark-one-main", "region"},
@@ -114,29 +127,34 @@ def test_axe_finds_nothing(fit, width, tmp_path):
         "color-contrast"
     }  # of a drawing, and of cells that are scrolled away
     assert found["width"] == width
+    assert (found["paper"] == "rgb(255, 255, 255)") == (scheme == "light")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_nothing_where_models_stand_side_by_side(width, tmp_path):
+def test_axe_finds_nothing_where_models_stand_side_by_side(width, scheme, tmp_path):
     """With coefficients not reported, rows that stand in for them, and more models than fit on a phone."""
     models = {"all columns": partly_reported(), "without income": partly_reported(income=False)}
     more = {"amounts": partly_reported(squares=True), "not private": partly_reported(private=False)}
-    found = judged(dp.report.side_by_side(dp.compare(models | more)), tmp_path, width)
+    found = judged(dp.report.side_by_side(dp.compare(models | more)), tmp_path, width, scheme)
     assert found["violations"] == []
     assert {"color-contrast", "svg-img-alt", "heading-order"} <= set(found["passes"])
     assert set(found["unsure"]) <= {"color-contrast"}
     assert found["width"] == width
+    assert (found["paper"] == "rgb(255, 255, 255)") == (scheme == "light")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("width", [1280, 700, 390])
-def test_axe_finds_nothing_on_a_description(width, tmp_path):
-    found = judged(dp.report.html(described.grouped()), tmp_path, width)
+def test_axe_finds_nothing_on_a_description(width, scheme, tmp_path):
+    found = judged(dp.report.html(described.grouped()), tmp_path, width, scheme)
     assert found["violations"] == []
     assert {"color-contrast", "heading-order", "td-headers-attr"} <= set(found["passes"])
     assert set(found["unsure"]) <= {"color-contrast"}
     assert found["width"] == width
+    assert (found["paper"] == "rgb(255, 255, 255)") == (scheme == "light")
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")

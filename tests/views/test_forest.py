@@ -7,6 +7,7 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.result.statements import REPORTED, TOO_NOISY
+from dpinfer.views.forest import ratio_ticks
 from helpers.support import labelled
 from helpers.terminal import files_in, run_here, succeeds
 
@@ -28,12 +29,13 @@ def rows(shown, names):
 @pytest.mark.parametrize("width", [60, 80, 140])
 def test_bars_stand_where_the_numbers_are(result, ascii, point, width):
     """By the scale under them, to within a letter."""
-    shown = dp.plot.forest_text(result, width=width, ascii=ascii)
+    shown = dp.plot.forest_text(result, width=width, ascii=ascii, exp=False)
     assert shown.isascii() == ascii
     assert max(map(len, shown.splitlines())) <= width
     found = rows(shown, result.names)
     assert list(found) == list(result.names)
-    scale = shown.splitlines()[-3]  # two lines say that the noise came from a seed
+    lines = shown.splitlines()
+    scale = lines[lines.index("", 3) - 1]
     low, *_, high = (float(end.replace("−", "-")) for end in scale.split())
     first, last = len(scale) - len(scale.lstrip()), len(scale) - 1
     for row in result.table():
@@ -61,7 +63,8 @@ def test_where_nothing_is_reported_there_is_no_scale(result):
         result, status=(TOO_NOISY,) * 3, error=result.error.mapped(np.eye(3)[:0])
     )
     shown = dp.plot.forest_text(nothing).splitlines()
-    named = [line for line in shown[2:-2] if not line.startswith(" ")]  # others continue a status
+    rows = shown[shown.index("") + 1 :]
+    named = [line for line in rows[: rows.index("")] if not line.startswith(" ")]
     assert [line.split()[0] for line in named] == list(result.names)
     assert shown[-2:] == ["", "NOT PRIVATE: do not publish."]
 
@@ -71,8 +74,18 @@ def test_intervals_of_very_different_size_have_scales_of_their_own(result):
     mixed = dataclasses.replace(
         result, estimate=scaled @ result.estimate, error=result.error.mapped(scaled)
     )
-    assert "a scale of its own" in dp.plot.forest_text(mixed)
+    assert "a scale of its own" in " ".join(dp.plot.forest_text(mixed).split())
     assert "a scale of its own" not in dp.plot.forest_text(result)
+
+
+def test_ratios_have_a_scale_around_1(result):
+    shown = dp.plot.forest_text(result)
+    assert "Odds ratios, on a logarithmic scale." in shown
+    lines = shown.splitlines()
+    low, one, high = lines[lines.index("", 3) - 1].split()
+    assert float(low) < 1 < float(high)
+    assert one == "1"
+    assert dp.plot.forest_text(result, exp=False).count("ratio") == 0
 
 
 def test_names_obey_nobody(result):
@@ -112,3 +125,12 @@ def test_report_text_on_both_kinds_of_terminal(tmp_path):
     assert rough.isascii()
     assert " o" in rough or "=o" in rough or "|o" in rough
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "o").iterdir()} == before
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.0008, 0.0008), (-1e-5, 2e-5), (-0.3, 0.5)])
+def test_ticks_of_ratios_near_1_differ(low, high):
+    """Ratios per unit of a long range are near 1: every tick is written with the digits it needs."""
+    labels = [label for _, label in ratio_ticks(low, high, 6)]
+    assert len(labels) > 2
+    assert len(set(labels)) == len(labels)
+    assert "1" in labels

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,10 @@ import dpinfer as dp
 from dpinfer.simulate import Study
 from dpinfer.views import plot
 from dpinfer.views import plot as studies
+from dpinfer.views.forest import SAMPLING_ERROR, WITH_BIAS_BOUND, WITH_NOISE, panels, result_rows
 from helpers.support import labelled
+
+RATES = Path(__file__).parents[1] / "result/saved/rates.json"
 
 
 def study(d, *, coverage=None, length=None, plain=None, **facts):
@@ -154,17 +158,15 @@ def without(result, j):
 
 def ends(axes, label):
     """Left and right ends of the horizontal bars with this label, one a row."""
-    if label == "part of it from sampling error alone":
+    if label in (SAMPLING_ERROR, WITH_BIAS_BOUND):
         lines = next(c for c in axes.collections if c.get_label() == label)
     else:
         lines = next(c for c in axes.containers if c.get_label() == label).lines[2][0]
     return np.array([segment[:, 0] for segment in lines.get_segments()])
 
 
-WHOLE, INNER = (
-    "whole interval: sampling error and privacy noise",
-    "part of it from sampling error alone",
-)
+def lengths(bars):
+    return bars[:, 1] - bars[:, 0]
 
 
 @pytest.mark.parametrize("budget", [dp.ZCDP(0.1), dp.PureDP(1.0), dp.NoPrivacy()])
@@ -174,17 +176,32 @@ def test_a_forest_shows_the_interval_and_its_parts(budget):
     assert drawn(figure).startswith(b"\x89PNG")
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == list(result.names)
-    whole, inner = ends(axes, WHOLE), ends(axes, INNER)
+    whole, inner = ends(axes, WITH_NOISE), ends(axes, SAMPLING_ERROR)
     assert np.allclose(whole, result.conf_int(0.9), rtol=1e-12)
-    assert np.allclose(
-        inner[:, 1] - inner[:, 0], np.sqrt(1 - result.noise_share) * np.ptp(whole, axis=1)
-    )
+    assert np.allclose(lengths(inner), result.interval_parts(0.9)["sampling"])
     assert np.all((inner[:, 0] <= result.estimate) & (result.estimate <= inner[:, 1]))
     low, high = axes.get_xlim()
     assert low <= min(0, whole.min())
     assert high >= max(0, whole.max())
     assert "90% confidence intervals" in figure.legends[0].get_title().get_text()
-    assert {"estimate", WHOLE, INNER} == set(legend(figure))
+    assert {"estimate", WITH_NOISE, SAMPLING_ERROR} == set(legend(figure))
+    assert ("larger budget" in figure.get_supxlabel()) == (budget != dp.NoPrivacy())
+
+
+def test_a_bias_bound_is_a_part_of_its_own():
+    """Where little of an interval is privacy noise, most of it may be a bound that is no noise."""
+    rates = dp.FitResult.load(RATES)
+    figure = plot.forest(rates, intercept=True)
+    parts = rates.interval_parts()[rates.reported]
+    assert (parts["bias_bound"] > 0.05 * parts["total"]).any()
+    for label, sources in (
+        (SAMPLING_ERROR, ["sampling"]),
+        (WITH_BIAS_BOUND, ["sampling", "bias_bound"]),
+        (WITH_NOISE, ["total"]),
+    ):
+        shown = np.concatenate([ends(axes, label) for axes in figure.axes])
+        assert np.allclose(lengths(shown), parts[sources].sum(axis=1))
+    assert WITH_BIAS_BOUND in legend(figure)
 
 
 def test_a_forest_says_what_is_not_private():
@@ -192,7 +209,7 @@ def test_a_forest_says_what_is_not_private():
     assert "NOT PRIVATE" in plot.forest(result).get_supxlabel()
     private = dataclasses.replace(result, privacy=dataclasses.replace(result.privacy, private=True))
     assert "NOT PRIVATE" not in plot.forest(private).get_supxlabel()
-    assert "rho = 0.1" in plot.forest(private).get_supxlabel()
+    assert "ρ = 0.1" in plot.forest(private).get_supxlabel()
     assert "one record" in plot.forest(private).get_supxlabel()
     assert "NOT PRIVATE" in plot.forest(private, reference=result).get_supxlabel()
     assert (
@@ -206,7 +223,7 @@ def test_what_has_no_interval_keeps_its_row_without_a_bar():
     figure = plot.forest(result)
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == list(result.names)
-    assert len(ends(axes, WHOLE)) == len(ends(axes, INNER)) == 2
+    assert len(ends(axes, WITH_NOISE)) == len(ends(axes, SAMPLING_ERROR)) == 2
     row = [text.get_text() for text in axes.texts if text.xy[1] == 1]
     assert row == ["not identified at this budget"]
     drawn(figure)
@@ -222,19 +239,91 @@ def test_a_result_without_any_interval_renders():
     assert [text.get_text() for text in figure.axes[0].texts].count("not identified") == 3
 
 
+def names_of(figure):
+    return [[label.get_text() for label in axes.get_yticklabels()] for axes in figure.axes]
+
+
 def test_scales_that_differ_get_panels():
     result = fit()
     assert len(plot.forest(scaled(result, 1, 2, 1)).axes) == 1
     mixed = scaled(result, 1, 1e4, 1e-3)
     figure = plot.forest(mixed)
-    shown = [axes.get_yticklabels()[0].get_text() for axes in figure.axes]
-    assert shown == ["income", "age", "sex[f]"]
+    assert names_of(figure) == [["age"], ["income"], ["sex[f]"]]
     assert "scale of its own" in figure.get_supxlabel()
-    for axes, j in zip(figure.axes, (1, 0, 2), strict=True):
+    for axes, j in zip(figure.axes, (0, 1, 2), strict=True):
         reach = np.abs(mixed.conf_int()[j]).max()
         assert max(np.abs(axes.get_xlim())) < 1.5 * reach  # the interval fills its panel
         assert axes.get_xlim()[0] <= 0 <= axes.get_xlim()[1]
     drawn(figure)
+
+
+@pytest.mark.parametrize("estimate", [[0.0, 0.1, 0.2], [0.01, 90.0, -400.0]])
+def test_panels_do_not_depend_on_the_estimates(estimate):
+    """Coefficients of equal precision are drawn at equal length, however large their estimates."""
+    result = dataclasses.replace(fit(), estimate=np.array(estimate))
+    assert names_of(plot.forest(result)) == [["age", "income", "sex[f]"]]
+    apart = dataclasses.replace(result, error=result.error.mapped(np.diag([1.0, 100.0, 1.0])))
+    assert names_of(plot.forest(apart)) == [["age"], ["income"], ["sex[f]"]]
+
+
+def test_the_order_of_the_formula_is_kept_and_factors_stay_together():
+    """The levels of a factor share a panel, though one of them is rare."""
+    some = result_rows(fit(), 0.95)[0]
+
+    def row(name, term, length):
+        (bar,) = some.bars
+        shown = dataclasses.replace(bar, low=-1.0, high=length - 1.0, reported=length > 0)
+        return dataclasses.replace(some, name=name, term=term, bars=(shown,))
+
+    rows = [
+        row("age", "age", 1.0),
+        row("a[1]", "a", 0.1),
+        row("a[2]", "a", 10.0),
+        row("a[3]", "a", 0.0),
+        row("income", "income", 0.001),
+        row("sex[f]", "sex", 0.0),
+        row("height", "height", 1.0),
+    ]
+    names = [[one.name for one in group] for group in panels(rows)]
+    assert names == [["age", "a[1]", "a[2]", "a[3]"], ["income", "sex[f]"], ["height"]]
+
+
+def test_the_intercept_is_drawn_where_it_is_asked_for():
+    result = dp.FitResult.load(RATES)
+    assert "(Intercept)" not in str(names_of(plot.forest(result)))
+    assert "The intercept is not drawn." in plot.forest(result).get_supxlabel()
+    figure = plot.forest(result, intercept=True)
+    assert names_of(figure)[0][0] == "(Intercept)"
+    assert "not drawn" not in figure.get_supxlabel()
+    alone = dataclasses.replace(fit(), names=("(Intercept)", "a", "b"))  # of arrays
+    assert names_of(plot.forest(alone)) == [["a", "b"]]
+
+
+@pytest.mark.parametrize("factor", [0.1, 1.0, 5.0, 100.0, 1e60])
+def test_ratios_stand_on_a_logarithmic_axis(factor):
+    """A tick of a ratio stands at its logarithm; the line marks 1."""
+    result = scaled(fit(), factor, factor, factor)
+    axes = plot.forest(result, exp=True).axes[0]
+    low, high = axes.get_xlim()
+    marks = dict(
+        zip([t.get_text() for t in axes.get_xticklabels()], axes.get_xticks(), strict=True)
+    )
+    assert 2 <= len(marks) <= 9
+    for label, place in marks.items():
+        assert low <= place <= high
+        ratio = float(label.removeprefix("e^").replace("−", "-"))
+        expected = ratio if label.startswith("e^") else np.log(ratio)
+        assert place == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    if factor < 100:
+        assert marks["1"] == pytest.approx(0, abs=1e-12)
+    assert np.allclose(ends(axes, WITH_NOISE), result.conf_int())
+
+
+def test_a_model_without_ratios_has_none_to_draw():
+    line = fit(loss=dp.HuberHinge(0.5))
+    assert plot.forest(line).axes[-1].get_xlabel() == "Coefficients in original units"
+    with pytest.raises(dp.InputError, match="exp=True"):
+        plot.forest(line, exp=True)
 
 
 def test_a_reference_is_drawn_beside():

@@ -21,9 +21,15 @@ from matplotlib.image import imread
 from scipy.stats import norm
 
 import dpinfer as dp
+from dpinfer.adjacency import Adjacency
 from dpinfer.views import promise
 from dpinfer.views.page import MAY_NOT
+from helpers import described
 from helpers.pages import Tree
+from helpers.partial_results import partly_reported
+from helpers.people import AVERAGE, UNIT, WEIGHTS
+from helpers.people import schema as units
+from helpers.people import table as persons
 from helpers.support import labelled
 
 X, Y = labelled(2000, 4)
@@ -150,13 +156,25 @@ def contrast(one, other):
     return (light + 0.05) / (dark + 0.05)
 
 
-def test_contrast():
+def palettes(style):
+    """The named colours of a style sheet, by the colour scheme."""
+    light, dark = re.findall(r":root \{(.*?)\}", style)
+    return {
+        scheme: dict(re.findall(r"--(\w+): (#\w{6})", found))
+        for scheme, found in (("light", light), ("dark", dark))
+    }
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast(scheme):
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
     assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
     style = tree(PLAIN).all("style")[0].words()
-    colours = dict(re.findall(r"--(\w+): (#\w{6})", style))
+    found = palettes(style)
+    assert found["light"].keys() == found["dark"].keys()
+    colours = found[scheme]
     rules = re.findall(r"([^{}]+)\{([^{}]*)\}", style)
-    assert not re.search(r"(?<!-)color: #|fill: #", style)  # every colour has a name
+    assert not re.search(r"(?<!-)color: #|fill: #|stroke: #", style)  # every colour has a name
     texts = 0
     for selector, body in rules:
         ground = re.search(r"background: var\(--(\w+)\)", body)
@@ -166,8 +184,41 @@ def test_contrast():
             texts += 1
             assert all(contrast(colours[ink], colours[g]) >= 4.5 for g in grounds), (selector, ink)
     assert texts > 8
-    for line in ("blue", "orange", "muted", "ink"):  # marks that carry meaning
-        assert contrast(colours[line], colours["paper"]) >= 3
+    # marks that carry meaning, and the colours of models
+    for line in ("blue", "orange", "green", "bias", "olive", "muted", "ink"):
+        for ground in ("paper", "pale"):
+            assert contrast(colours[line], colours[ground]) >= 3
+
+
+def test_the_dark_colours_are_for_screens_alone():
+    """Paper is white, whatever the browser prefers."""
+    style = tree(PLAIN).all("style")[0].words()
+    assert "@media screen and (prefers-color-scheme: dark)" in style
+    assert style.count("prefers-color-scheme") == 1
+
+
+def test_the_cost_of_each_step_is_folded():
+    """On the page on demand; in Markdown it is a list like any other."""
+    page = tree(PLAIN)
+    (details,) = page.all("details")
+    assert details.all("summary")[0].words() == "What each step cost"
+    items = [item.words() for item in details.all("li")]
+    assert len(items) == len(PLAIN.privacy.events)
+    text = dp.report.markdown(PLAIN)
+    assert "What each step cost:" in text
+    assert all(item.split(":")[0] in text for item in items)
+
+
+def test_names_break_at_underscores():
+    """Where a browser may break a line, and nowhere in what is copied."""
+    name = "hospital_admissions_last_year"
+    page = dp.report.html(fit(("(Intercept)", "age", name, "<i>_x")))
+    assert "hospital_<wbr>admissions_<wbr>last_<wbr>year" in page
+    assert "&lt;i&gt;_<wbr>x" in page
+    pictures = tree(fit(("(Intercept)", "age", f"{name}_of_the_household", "x"))).all("svg")
+    drawn = [one for one in pictures if one.all("tspan")][-1]
+    words = {word for span in drawn.all("tspan") for word in span.words().split("_")}
+    assert {*name.split("_"), "of", "the", "household"} <= words
 
 
 @pytest.mark.parametrize("budget", [dp.ZCDP(0.1), dp.PureDP(1.0), dp.ApproxDP(1.0, 1e-6)])
@@ -176,9 +227,10 @@ def test_every_number_of_the_table_is_there(budget, level):
     result = fit(budget=budget)
     page = tree(result, level=level)
     assert page.all("thead")[0].all("th")[2].words() == f"{100 * level:g}% interval"
-    rows = zip(cells(page), result.table(level), result.noise_share, strict=True)
-    for (name, estimate, interval, error, z, p, noise), row, share in rows:
+    rows = zip(cells(page), result.table(level), result.interval_shares(level), strict=True)
+    for (name, estimate, interval, ratio, error, z, p, parts), row, shares in rows:
         assert name == row["name"]
+        assert (ratio == "–") == (name == "(Intercept)")
         close = 0.051 * row["std_error"]  # two digits of the standard error are shown
         assert number(estimate) == pytest.approx(row["estimate"], abs=close)
         assert number(error) == pytest.approx(row["std_error"], abs=close)
@@ -191,12 +243,23 @@ def test_every_number_of_the_table_is_there(budget, level):
             if p == "< .001"
             else number(p) == pytest.approx(row["p_value"], abs=5.1e-4)
         )
-        assert number(noise) == pytest.approx(100 * share, abs=0.51)
+        percents = [float(part) for part in parts.removesuffix("%").split(" / ")]
+        assert sum(percents) == 100
+        assert percents == pytest.approx(100 * shares, abs=1)
+
+
+def test_the_estimates_alone_are_those_of_the_page():
+    """A page of another program shows the same table and the same plot."""
+    for result in ALL.values():
+        alone = dp.report.estimates(result, level=0.9)
+        assert alone.strip() in dp.report.html(result, level=0.9)
+        assert "<html" not in alone
+    assert imread(io.BytesIO(dp.report.png(PLAIN)), format="png").shape[2] == 4
 
 
 def test_the_drawing_is_to_scale():
-    """Ticks and bars lie on one line: place = a + b value, in both drawings and in each panel."""
-    factors = np.array([1.0, 1e4, 1.0, 1e4])
+    """Ticks and bars lie on one line: place = a + b log ratio, in both drawings and in each panel."""
+    factors = np.array([1e-2, 1e-2, 1.0, 1.0])
     result = fit()
     result = dataclasses.replace(
         result,
@@ -204,19 +267,18 @@ def test_the_drawing_is_to_scale():
         error=result.error.mapped(np.diag(factors)),
     )
     low, high = result.conf_int().T
-    shrink = np.sqrt(1 - result.noise_share)
+    part_lengths = result.interval_parts()["sampling"].to_numpy()
     for drawing in tree(result).all("svg"):
         if drawing.attributes.get("role") != "img":
             continue
-        for panel, rows in ((0, [1, 3]), (1, [0, 2])):
-            paths = [node.attributes["d"] for node in drawing.all("path")][
-                4 * panel : 4 * panel + 4
-            ]
+        for panel, rows in ((0, [1]), (1, [2, 3])):
+            of_panel = slice(0, 3) if panel == 0 else slice(3, 9)
+            paths = [node.attributes["d"] for node in drawing.all("path")][of_panel]
             spans = [
                 tuple(map(float, re.match(r"M(\S+) \S+?H([\d.]+)", d).groups())) for d in paths
             ]
             values = np.concatenate([[low[j], high[j]] for j in rows])
-            places = np.array(spans[::2]).ravel()
+            places = np.array(spans[::3]).ravel()
             b, a = np.polyfit(values, places, 1)
             assert b > 0
             (axis,) = {
@@ -229,8 +291,8 @@ def test_the_drawing_is_to_scale():
                 float(axis[1]) - float(axis[0])
             )
             assert np.allclose(a + b * values, places, atol=0.02)
-            for j, (left, right) in zip(rows, spans[1::2], strict=True):
-                assert right - left == pytest.approx(shrink[j] * b * (high[j] - low[j]), abs=0.03)
+            for j, (left, right) in zip(rows, spans[2::3], strict=True):
+                assert right - left == pytest.approx(b * part_lengths[j], abs=0.03)
             top = min(float(re.match(r"M\S+ ([\d.]+?)H", d)[1]) for d in paths)
             ticks = [t for t in drawing.all("text") if t.attributes.get("class") == "tick"]
             below = min({float(t.attributes["y"]) for t in ticks if float(t.attributes["y"]) > top})
@@ -238,7 +300,7 @@ def test_the_drawing_is_to_scale():
             assert len(marks) >= 3
             for tick in marks:
                 assert float(tick.attributes["x"]) == pytest.approx(
-                    a + b * number(tick.words()), abs=0.02
+                    a + b * np.log(number(tick.words())), abs=0.02
                 )
 
 
@@ -260,7 +322,7 @@ def test_what_is_not_identified_is_named_and_explained():
     page = tree(ASIDE)
     name, *numbers = cells(page)[2]
     assert name == "income not identified at this budget"
-    assert numbers == ["–", "not identified", "–", "–", "–", "–"]
+    assert numbers == ["–", "not identified", "–", "–", "–", "–", "–"]
     assert "What is not identified" in [node.words() for node in page.all("h2")]
     shown = page.all("main")[0].words()
     for remedy in ("merge rare levels", "tighter public bounds", "larger budget"):
@@ -269,7 +331,7 @@ def test_what_is_not_identified_is_named_and_explained():
     assert "income: not identified at this budget" in [item.words() for item in page.all("li")]
     for drawing in page.all("svg"):
         if drawing.attributes.get("role") == "img":
-            assert len(drawing.all("circle")) == 3
+            assert len(drawing.all("circle")) == 2  # without the intercept
             assert "not identified at this budget" in drawing.words()
     assert "What is not identified" not in [node.words() for node in tree(PLAIN).all("h2")]
 
@@ -307,7 +369,7 @@ def test_the_statements():
     assert "was not booked" in shown
     assert "release id" not in shown
     for word in (
-        PLAIN.model.estimand(), PLAIN.model.mechanism, PLAIN.privacy.neighbours, "rho = 0.1", "2,000",
+        PLAIN.model.estimand(), PLAIN.model.mechanism, PLAIN.privacy.neighbours, "ρ = 0.1", "2,000",
         *PLAIN.privacy.caveats(), "How to cite", "How to read an interval", dp.__version__,
     ):  # fmt: skip
         assert word in shown
@@ -330,6 +392,62 @@ def test_detection_bounds_the_best_test(alarm):
     attained = min(np.exp(1.0) * alarm + 1e-6, 1 - np.exp(-1.0) * (1 - alarm - 1e-6))
     assert promise.detection(dp.ApproxDP(1.0, 1e-6), alarm) == pytest.approx(attained)
     assert promise.detection(dp.NoPrivacy(), alarm) == 1
+
+
+def odds(probability):
+    return probability / (1 - probability)
+
+
+@pytest.mark.parametrize("before", [0.01, 0.05, 0.5])
+def test_a_suspicion_grows_by_no_more_than_the_promise_allows(before):
+    """Randomised response attains the pure bound; Gaussian noise exceeds the others as often as allowed."""
+    for epsilon in (0.1, 1.0, 3.0):
+        truth = np.exp(epsilon) / (1 + np.exp(epsilon))
+        posterior = before * truth / (before * truth + (1 - before) * (1 - truth))
+        found = promise.suspicion(dp.PureDP(epsilon), before)
+        assert (found.after, found.failure) == (pytest.approx(posterior), 0)
+    for rho in (0.001, 0.05, 0.5, 2.0):
+        sd = np.sqrt(2 * rho)  # of the privacy loss, whose mean is rho
+
+        def exceeds(loss, sd=sd):
+            return norm.sf(loss, sd**2 / 2, sd)
+
+        found = promise.suspicion(dp.ZCDP(rho), before)
+        growth = np.log(odds(found.after) / odds(before))
+        assert exceeds(growth) <= found.failure < exceeds(0.8 * growth)
+        for epsilon in (rho + sd, rho + 3 * sd, rho + 5 * sd):
+            delta = exceeds(epsilon) - np.exp(epsilon) * norm.sf(epsilon, -rho, sd)
+            found = promise.suspicion(dp.ApproxDP(epsilon, delta), before)
+            growth = np.log(odds(found.after) / odds(before))
+            assert exceeds(growth) <= found.failure == pytest.approx(10 * delta)
+            assert exceeds(epsilon) > delta  # e^ε does not hold but for a chance of δ
+    assert promise.suspicion(dp.NoPrivacy(), before).after == 1
+
+
+def test_the_report_says_and_draws_what_a_suspicion_can_become():
+    approx = promise.suspicion(dp.ApproxDP(0.5, 1e-6))
+    assert approx.sentence("about one person") == (
+        "A suspicion of 5 in 100 about one person can become at most 9 in 100. "
+        "The chance that it becomes more is at most 1 in 100,000."
+    )
+    fitted = dp.infer(X, Y, loss=dp.Logistic(), budget=dp.PureDP(0.5))
+    said = "A suspicion of 5 in 100 about one record can become at most 8 in 100."
+    assert said in " ".join(dp.report.markdown(fitted).split())
+    page = tree(fitted)
+    assert said in page.all("main")[0].words()
+    (picture,) = [node for node in page.all("figure") if "suspicion" in str(node.attributes)]
+    filled = [
+        node.attributes["d"].count("M")
+        for node in picture.all("path")
+        if node.attributes["class"] == "suspected"
+    ]
+    assert filled == [5, 8]
+    assert "suspicion" not in dp.report.markdown(fit(private=False, budget=dp.NoPrivacy()))
+
+
+def test_a_suspicion_is_about_what_neighbours_differ_in():
+    assert promise.about_one("one person", Adjacency.REPLACE_UNIT) == "about one person"
+    assert promise.about_one("one person", Adjacency.ADD_REMOVE).endswith("is among the records")
 
 
 def test_what_the_page_says_holds_for_what_was_spent():
@@ -369,6 +487,9 @@ def test_the_page_tells_what_the_promise_alone_allows():
         math.ceil(100 * promise.detection(dp.PureDP(epsilon))) for epsilon in (0.1, 0.5, 1, 2, 4)
     ]
     assert f"| of 100 | {' | '.join(map(str, row))} |" in guide
+    row = [promise.suspicion(dp.PureDP(epsilon)).counts[1] for epsilon in (0.1, 0.5, 1, 2, 4)]
+    assert f"| in 100 | {' | '.join(map(str, row))} |" in guide
+    assert promise.suspicion(dp.ApproxDP(0.5, 1e-6)).counts == (5, 9)
     assert "at most 9 of 100, where the promise alone gives 14" in guide
 
 
@@ -389,7 +510,7 @@ def test_markdown_keeps_its_shape():
     assert shown[0] == "# a \\# title of two lines"
     table = [line for line in shown if line.startswith("|")]
     assert len(table) == 2 + 4
-    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {8}
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in table} == {9}
     assert not any(
         re.search(r"(?<!\\)<", line) for line in table[:2] + table[3:] if "< .001" not in line
     )
@@ -548,3 +669,65 @@ def test_the_intervals_can_be_read_on_a_phone_without_scrolling(tmp_path):
     edges = [int(edge) for edge in found[5:]]
     assert len(edges) == 5
     assert max(edges) <= 370
+
+
+RAND = dp.datasets.rand_hie()
+ASKED = {"schema": RAND.schema, "budget": dp.ApproxDP(1.0, 1e-6), "insecure_seed": 1}
+LONG_TAIL = "mdvis ~ lncoins + disea + health"
+
+
+def counted(model, head):
+    options = {"schema": units(head), "budget": dp.ZCDP(0.5), "insecure_seed": 1}
+    return lambda: model("y ~ a + b", **options).fit(persons(700, 150)).result_
+
+
+REPORTED = {
+    "logistic": lambda: dp.LogisticRegression(RAND.formula, **ASKED).fit(RAND.table).result_,
+    "linear": lambda: dp.LinearRegression(LONG_TAIL, **ASKED).fit(RAND.table).result_,
+    "robust": lambda: (
+        dp.LinearRegression(LONG_TAIL, target="robust", **ASKED).fit(RAND.table).result_
+    ),
+    "counts": lambda: dp.PoissonRegression(LONG_TAIL, **ASKED).fit(RAND.table).result_,
+    "penalised": lambda: (
+        dp.LogisticRegression(RAND.formula, **ASKED | {"budget": dp.PureDP(1.0)})
+        .fit(RAND.table)
+        .result_
+    ),
+    "hinge": counted(dp.LinearSVC, UNIT + WEIGHTS),
+    "units": counted(dp.LogisticRegression, AVERAGE),
+    "capped": counted(dp.LogisticRegression, UNIT + "rows = 5\n"),
+    "partly reported": partly_reported,
+}
+
+
+def sentences_of(text):
+    """The sentences of a Markdown document outside its tables."""
+    for line in text.replace("\\", "").splitlines():
+        if not line.startswith("|"):
+            yield from re.split(r"(?<=[.?!]) +(?=[A-Z(])", line.strip("-* "))
+
+
+@pytest.mark.parametrize("kind", REPORTED)
+@pytest.mark.parametrize("private", [True, False])
+def test_sentences_of_a_report_are_short(kind, private):
+    """Fewer than 25 words each, so that they can be read once."""
+    result = REPORTED[kind]()
+    privacy = dataclasses.replace(result.privacy, private=private, in_ledger=private)
+    result = dataclasses.replace(result, privacy=privacy)
+    for sentence in sentences_of(dp.report.markdown(result)):
+        words = [word for word in sentence.split() if re.search("[A-Za-z]", word)]
+        assert len(words) < 25, sentence
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        lambda: dp.report.markdown(described.plain()),
+        lambda: dp.report.markdown(described.grouped()),
+        lambda: dp.compare([partly_reported(), partly_reported(income=False)]).to_markdown(),
+    ],
+)
+def test_sentences_of_other_documents_are_short(document):
+    for sentence in sentences_of(document()):
+        words = [word for word in sentence.split() if re.search("[A-Za-z]", word)]
+        assert len(words) < 25, sentence

@@ -16,7 +16,7 @@ from dpinfer.result.comparison import MAX_MODELS
 from dpinfer.views.forest import (
     MODEL_STYLES,
     NO_DIFFERENCE,
-    NO_INTERCEPT,
+    NO_INTERCEPTS,
     SCALES,
     model_notes,
     model_rows,
@@ -123,7 +123,7 @@ def test_the_figure_has_the_numbers():
     (legend,) = figure.legends
     assert [words.get_text() for words in legend.get_texts()] == list(COMPARISON.names)
     note = figure.get_supxlabel()
-    for words in (NO_INTERCEPT, NO_DIFFERENCE, "rho = 0.1; protects one person"):
+    for words in (NO_INTERCEPTS, NO_DIFFERENCE, "ρ = 0.1; protects one person"):
         assert words in " ".join(note.split())
     assert "NOT PRIVATE" not in note
 
@@ -141,7 +141,7 @@ def test_different_kinds_are_said_under_the_picture():
     assert "answer different questions" not in " ".join(model_notes(COMPARISON, 1))
     assert SCALES in model_notes(COMPARISON, 2)
     ratios = dp.compare([LOGIT, SHORT], ratios=True)
-    assert "Coefficients are drawn: logarithms of the ratios." in model_notes(ratios, 1)
+    assert "Ratios are drawn on a logarithmic scale." in model_notes(ratios, 1)
 
 
 def test_the_page_has_the_table_the_picture_and_what_differs():
@@ -169,7 +169,8 @@ def test_the_page_of_what_is_not_private_has_its_banner():
 def test_ratios_on_the_page():
     page = dp.report.side_by_side(dp.compare([LOGIT, SHORT], ratios=True))
     assert "Odds ratios with 95% confidence intervals." in page
-    assert "logarithms of the ratios" in page
+    assert "Ratios with 95% intervals, one bar per model; the line marks 1." in page
+    assert "the line marks 0." in dp.report.side_by_side(COMPARISON)
 
 
 def test_the_folder_has_every_form(tmp_path):

@@ -11,7 +11,7 @@ import dpinfer as dp
 from dpinfer.result import table_one
 from dpinfer.result.description import Description, Figure
 from dpinfer.schema.columns import Category
-from helpers.described import COLUMNS, grouped, plain, privacy
+from helpers.described import AGE, COLUMNS, grouped, plain, privacy
 from helpers.pages import Tree
 
 FOUR = grouped(("a", "b", "c", "d"))
@@ -40,40 +40,62 @@ def test_the_page_stands_alone(page):
     assert len(ids) == len(set(ids))
     for node in page.all():
         assert set(node.attributes.get("aria-labelledby", "").split()) <= set(ids)
-    for landmark in ("header", "main", "footer", "h1", "table"):
+    for landmark in ("header", "main", "footer", "h1"):
         assert len(page.all(landmark)) == 1
 
 
-def test_the_table_can_be_read_aloud(page):
-    (table,) = page.all("table")
-    columns = table.all("thead")[0].all("th")
-    assert {node.attributes["scope"] for node in columns} == {"col"}
-    assert all(node.words() for node in columns)
-    for body in table.all("tbody"):
-        head, *rows = body.all("tr")
-        assert head.all("th")[0].attributes["scope"] == "rowgroup"
-        for row in rows:
+def test_the_tables_can_be_read_aloud(page):
+    compact, full, declared = page.all("table")
+    for table in (compact, full, declared):
+        columns = table.all("thead")[0].all("th")
+        assert {node.attributes["scope"] for node in columns} == {"col"}
+        assert all(node.words() for node in columns)
+        for row in table.all("tbody")[0].all("tr"):
             first, *others = row.all("th", "td")
-            assert first.attributes["scope"] == "row"
-            assert {node.tag for node in others} == {"td"}
-            assert len(others) == len(columns) - 1
+            assert first.attributes["scope"] in ("row", "rowgroup")
+            assert {node.tag for node in others} <= {"td"}
+            spanned = int(first.attributes.get("colspan", 1))
+            assert spanned + len(others) == len(columns)
+    for body in compact.all("tbody"):
+        first, *others = body.all("tr")
+        assert first.all("th")[0].attributes["scope"] == ("rowgroup" if others else "row")
     for drawing in page.all("svg"):  # every number of a picture stands beside it
         assert drawing.attributes["aria-hidden"] == "true"
 
 
 @pytest.mark.parametrize("described", ALL.values(), ids=ALL)
 def test_every_cell_is_there(described):
-    cells = [
-        [row.all("th")[0].words(), *(cell.words() for cell in row.all("td"))]
-        for body in tree(described).all("tbody")
-        for row in body.all("tr")[1:]
+    compact, full, _ = tree(described).all("table")
+    for table, rows in (
+        (compact, table_one.grid(described).rows),
+        (full, table_one.grid(described, full=True).rows),
+    ):
+        shown = [row for body in table.all("tbody") for row in body.all("tr")]
+        for row, expected in zip(shown, rows, strict=True):
+            assert row.all("th")[0].words().startswith(expected.name)
+            assert [cell.words() for cell in row.all("td")] == list(map(str, expected.cells))
+
+
+def test_labels_meanings_and_units_are_on_the_page_and_in_the_files():
+    age = dataclasses.replace(AGE, label="Age at entry", description="in completed years")
+    described = plain(columns=(age, *COLUMNS[1:]))
+    *_, declared = tree(described).all("table")
+    (row,) = [row for row in declared.all("tr") if row.all("th")[0].words() == "age"]
+    assert [cell.words() for cell in row.all("td")] == [
+        "Age at entry: in completed years",
+        "from 18 to 95 years",
     ]
-    rows = [
-        [row.label, *map(str, row.cells)]
-        for block in table_one.blocks(described)
-        for row in block.rows
+    assert "| age | Age at entry: in completed years | from 18 to 95 years |" in dp.report.markdown(
+        described
+    )
+    assert [head.words() for head in tree(plain()).all("table")[-1].all("thead")[0].all("th")] == [
+        "Name",
+        "Bounds or levels",
     ]
-    assert cells == rows
+    first, *_ = csv.DictReader(io.StringIO(dp.report.csv(described)))
+    assert first["label"] == "Age at entry (years)"
+    grouped_by = grouped(by_label="Sex at birth")
+    assert "Sex at birth = women" in tree(grouped_by).words()
 
 
 def spans(drawing):

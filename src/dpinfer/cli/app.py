@@ -19,17 +19,20 @@ from dpinfer.cli import (
     demo,
     describe,
     fit,
+    moments,
     plan,
     report,
     schema,
 )
 from dpinfer.cli.errors import CODES, DONE, INTERRUPTED, NO_READER, complain, failed
+from dpinfer.result.text import PLAIN
 
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.items()) + "."
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
 app.add_typer(schema.app, name="schema")
 app.add_typer(budget.app, name="budget")
+app.add_typer(moments.app, name="moments")
 app.command(help=demo.HELP)(demo.demo)
 app.command(help=plan.HELP)(plan.plan)
 app.command(help=describe.HELP)(describe.describe)
@@ -62,7 +65,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # a terminal without some letter must not cost a result that was paid for
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors=PLAIN)
     sys.exit(_run())
 
 

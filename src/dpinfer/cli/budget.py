@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 import dpinfer as dp
@@ -16,9 +17,12 @@ from dpinfer.cli import screen
 from dpinfer.cli.options import NeighboursOption, privacy_section
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError, LedgerError, one_of_two
+from dpinfer.moment_release.released_moments import is_moment_release
 from dpinfer.privacy.account import Account
+from dpinfer.privacy.budget import power_of_ten
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import delta_of
+from dpinfer.privacy.shares import UNITS
 from dpinfer.result.saved import ReplacedError, is_description
 
 app = typer.Typer(
@@ -78,62 +82,82 @@ def init(  # noqa: PLR0913  (the public face)
     console = Screen(quiet, as_json)
     console.show(
         Text(
-            f"A new ledger in {ledger}: {total}, for everything released about {unit} ({relation.sentence})."
+            f"A new ledger in {ledger}: {total.amount}, for everything released about {unit} ({relation.sentence})."
         )
     )
     console.emit(Account.of(new).state())
 
 
 @app.command()
-def show(ledger: _Ledger, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """What was spent on what, and what is left."""
+def show(
+    ledger: _Ledger,
+    *,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show how costs are counted: rho, rules, composition.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show how much of the total is used, and by what.
+
+    A cost is the budget that a release was asked at, and its percentage of the total; percentages add up.  The next
+    question may cost more than the total less the costs, as fits cost less together than one by one.
+    """
     console = Screen(quiet, as_json)
     with console.work("adding up"):
         account = Account.of(open_ledger(ledger))
     opened = account.ledger
     facts: dict[str, str | Text] = {
-        "Total": str(opened.total),
+        "Total": opened.total.amount,
         "Protects": f"{opened.unit} ({opened.neighbours.sentence})",
-        "Spent": _bar(
-            account.spent / account.limit, f" {account.spent:.4g} of {account.limit:.4g}"
-        ),
-        "Left": account.statement(),
+        "Used": _bar(account.share),
+        "": account.statement(),
     }
-    if isinstance(opened.total, dp.ApproxDP) and account.entries:
-        facts["Note"] = (
-            "fits cost less together than one by one, so the next one may cost more than the total less what was "
-            "spent; a penalised fit may get less: dpinfer fit --dry-run tells"
-        )
     taken = delta_of(event for entry in account.entries for event in entry.events)
     if taken:
         facts["Levels"] = (
-            f"took delta = {taken:.6g} of the total; everything else is judged at the rest"
+            f"took δ = {power_of_ten(taken)} of the total; everything else is judged at the rest"
         )
+    if details:
+        facts["Counted"] = account.shares.explanation(account.amount, account.spent)
     console.show(screen.title(opened.title or str(ledger)), screen.facts(facts), "")
-    rows: list[list[str]] = []
-    releases = []
-    for entry, rule in zip(account.entries, account.rules, strict=True):
-        number = str(len(rows) + 1)
-        time = entry.time[:16].replace("T", " ")
-        rows.append(
-            [number, entry.purpose, rule, entry.release[:8], time, entry.cost.amount],
-        )
-        releases.append(
-            {
-                "release": entry.release,
-                "time": entry.time,
-                "purpose": entry.purpose,
-                "schema": entry.schema,
-                "cost": entry.cost,
-                "rule": rule,
-            }
-        )
-    heads = ("#", "Release", "Judged by", "Id", "Booked (UTC)", "Cost")
-    if rows:
-        console.show(screen.table(heads, rows, left=3))
+    if account.entries:
+        console.show(_entries(account, details=details))
     else:
         console.show(Text("Nothing was booked yet."))
+    if account.entries and not details:
+        console.show("", Text(f"How costs add up: dpinfer budget show {ledger} --details"))
+    releases = [
+        {
+            "release": entry.release,
+            "time": entry.time,
+            "purpose": entry.purpose,
+            "by": entry.by,
+            "schema": entry.schema,
+            "asked": entry.asked,
+            "cost": entry.cost,
+            "share": account.shares.of(opened.added_up([entry])),
+            "rule": rule,
+        }
+        for entry, rule in zip(account.entries, account.rules, strict=True)
+    ]
     console.emit(account.state() | {"levels_delta": taken, "releases": releases})
+
+
+def _entries(account: Account, *, details: bool) -> Table:
+    """Return one row per entry; in details with its rule, and its cost in what is counted."""
+    shares = account.shares
+    heads = ["#", "Release", "Id", "Booked (UTC)", "Cost", "Of total"]
+    if details:
+        heads = ["#", "Release", "Id", "Judged by", "Cost", "Of total", UNITS[shares.measure]]
+    rows = []
+    for number, (entry, rule) in enumerate(zip(account.entries, account.rules, strict=True), 1):
+        amount = account.ledger.added_up([entry])
+        when = rule if details else entry.time[:16].replace("T", " ")
+        row = [str(number), entry.purpose, entry.release[:8], when]
+        row += [shares.asked_of(entry), shares.percent(amount)]
+        rows.append([*row, f"{amount:.4g}"] if details else row)
+    return screen.table(heads, rows, left=4)
 
 
 @app.command()
@@ -185,7 +209,7 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
     """Check whether a result is in the ledger with the releases that it names; it has no fault if
     it is.
     """
-    privacy = read_result(path).privacy
+    privacy = _released(path).privacy
     entry = booked.get(privacy.release or "")
     fault = None
     if entry is None:
@@ -204,14 +228,21 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
     }
 
 
-def open_ledger(path: Path) -> dp.Ledger:
+def _released(path: Path) -> dp.FitResult | dp.Description | dp.MomentRelease:
+    """Read whatever a ledger may have an entry of."""
+    if path.is_file() and is_moment_release(path.read_text(encoding="utf-8", errors="replace")):
+        return dp.moments(path)
+    return read_result(path)
+
+
+def open_ledger(path: Path, *, allow_larger_delta: bool = False) -> dp.Ledger:
     """Open the ledger in a file that is there."""
     if not path.exists():
         raise InputError(
             f"there is no ledger {str(path)!r}: make one with `dpinfer budget init {path} --epsilon 1 --delta 1e-6`, "
             "with your own total"
         )
-    return dp.Ledger.open(path)
+    return dp.Ledger.open(path, allow_larger_delta=allow_larger_delta)
 
 
 def read_result(path: Path) -> dp.FitResult | dp.Description:
@@ -243,8 +274,11 @@ def after_booking(
         words = {"Ledger": "none: nothing would be booked (--ledger names one)"}
         return None, {"allowed": None}, words
     account = Account.of(ledger)
+    shares = account.shares
+    amount = ledger.added_up([entry])
     preview = ledger.preview(entry)
     after = {
+        "cost_share": shares.of(amount),
         "spent": preview.spent,
         "left": preview.left,
         "largest_fit": preview.largest,
@@ -254,11 +288,11 @@ def after_booking(
     }
     left = f"refused: {preview.reason}"
     if preview.accepted:
-        left = account.statement(preview.largest)
+        left = preview.statement
     words = {
+        "Cost": shares.cost(entry.asked, amount),
         "Ledger now": account.statement(),
         "After this": left,
-        "Judged by": preview.rule,
     }
     return account, after, words
 
@@ -288,7 +322,7 @@ class Counter:
         return self.releases[-1]
 
 
-def _bar(share: float, words: str, width: int = 24) -> Text:
+def _bar(share: float, width: int = 24) -> Text:
     full = min(width, round(width * share))
     colour = "red" if share > _NEARLY_ALL else "green"
-    return Text.assemble(("█" * full, colour), ("░" * (width - full), "dim"), words)
+    return Text.assemble(("█" * full, colour), ("░" * (width - full), "dim"))

@@ -71,11 +71,15 @@ def demo(
     """Run the demo."""
     if open_desk:
         require("dpinfer demo --open", "desk", "starlette", "uvicorn")
+    console = Screen()
     schema = (files("dpinfer") / "_datasets" / "rand_hie.toml").read_bytes()
+    if open_desk and not force and _complete(out, schema):
+        console.show(Text(f"\nThe demo in {out} is opened as it is; --force starts it over."))
+        _typed(context, console, _desk_steps(out))
+        return
     _clear(out, force, schema)
     persistence.prepare(out)
     persistence.write(out / "schema.toml", schema)
-    console = Screen()
     data = dp.datasets.rand_hie()
     data.table.to_parquet(out / "visits.parquet")
     persistence.write(out / "fit.toml", _SPEC.format(formula=data.formula).encode())
@@ -113,18 +117,34 @@ def demo(
         str(out / "release" / "report.html"): "the report: open it in a browser",
         str(out / "release" / "forest.png"): "the forest plot, as above and finer",
         question: "the question: change it, and fit again with another --out",
+        f"dpinfer demo --out {out} --open": "a desk for analysts who must not see the data",
         "dpinfer schema init TABLE": "a table of your own; docs/tutorial.md walks through it",
     }
     console.show(title("Where to look next"), facts(following))
     if open_desk:
-        _typed(context, console, _desk_steps(str(out / _DESK), table, public, ledger))
+        _typed(context, console, _desk_steps(out))
 
 
-def _desk_steps(desk: str, table: str, schema: str, ledger: str) -> dict[str, list[str]]:
+def _complete(out: Path, schema: bytes) -> bool:
+    """Return whether the folder holds a demo that ran to its end."""
+    return all((out / name).exists() for name in ("ledger.db", "release/forest.png")) and (
+        (out / "schema.toml").exists() and (out / "schema.toml").read_bytes() == schema
+    )
+
+
+def _desk_steps(out: Path) -> dict[str, list[str]]:
     """Return the commands from the files of the demo to a desk at which an analyst may ask; what is
     left of the total pays for it.
     """
-    files_of_table = ["--data", table, "--schema", schema, "--ledger", ledger]
+    desk = str(out / _DESK)
+    opening = {"The page": ["desk", "open", desk]}
+    if (out / _DESK / "desk.toml").exists():
+        return opening
+    files_of_table = [
+        *("--data", str(out / "visits.parquet")),
+        *("--schema", str(out / "schema.toml")),
+        *("--ledger", str(out / "ledger.db")),
+    ]
     allowance = ["--table", "visits", "--epsilon", "1"]
     return {
         "A desk for people who must never see the data": [
@@ -134,8 +154,7 @@ def _desk_steps(desk: str, table: str, schema: str, ledger: str) -> dict[str, li
             *("desk", "table", "add", desk, "visits", *files_of_table)
         ],
         "Somebody who may ask": ["desk", "person", "add", desk, "analyst", *allowance],
-        "The page": ["desk", "open", desk],
-    }
+    } | opening
 
 
 def _typed(context: typer.Context, console: Screen, steps: dict[str, list[str]]) -> None:

@@ -17,6 +17,7 @@ from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_le
 from dpinfer.cli.errors import remark
 from dpinfer.cli.options import (
     AdjacencyOption,
+    AllowLargerDelta,
     DeltaOption,
     EpsilonOption,
     LedgerOption,
@@ -24,7 +25,7 @@ from dpinfer.cli.options import (
     RhoOption,
     privacy_section,
 )
-from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.screen import AsJson, Quiet, Screen, Verbose
 from dpinfer.description.describing import Describing, describing
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.privacy.account import Account
@@ -60,6 +61,7 @@ def describe(  # noqa: PLR0913  (the public face)
     adjacency: AdjacencyOption = None,
     neighbours: NeighboursOption = None,
     ledger: LedgerOption = None,
+    allow_larger_delta: AllowLargerDelta = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")
     ] = None,
@@ -74,6 +76,7 @@ def describe(  # noqa: PLR0913  (the public face)
     force: Annotated[
         bool, typer.Option("--force", help="Replace a description in the folder.")
     ] = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,8 +90,8 @@ def describe(  # noqa: PLR0913  (the public face)
         ("output", "level"): level,
     }
     asked = Selection(by, _listed(columns), _shares(share or []))
-    job = DescriptionJob.of(of_options(options), asked, into)
-    console = Screen(quiet, as_json)
+    job = DescriptionJob.of(of_options(options), asked, into, allow_larger_delta=allow_larger_delta)
+    console = Screen(quiet, as_json, verbose)
     if dry_run:
         preview(job, console)
     else:
@@ -141,7 +144,14 @@ class DescriptionJob:
     title: str | None
 
     @classmethod
-    def of(cls, given: Spec, asked: Selection, into: Path | None) -> "DescriptionJob":
+    def of(
+        cls,
+        given: Spec,
+        asked: Selection,
+        into: Path | None,
+        *,
+        allow_larger_delta: bool = False,
+    ) -> "DescriptionJob":
         """Check everything that is asked for.  A ledger that is not there is an error, not a new
         one.
         """
@@ -151,7 +161,9 @@ class DescriptionJob:
         budget = budget_of(given)
         ledger = None
         if "ledger" in given["privacy"]:
-            ledger = open_ledger(given.path("privacy", "ledger"))
+            ledger = open_ledger(
+                given.path("privacy", "ledger"), allow_larger_delta=allow_larger_delta
+            )
         path = given.file("data", "path")
         task = describing(
             path,
@@ -199,11 +211,15 @@ def preview(job: DescriptionJob, console: Screen) -> None:
     entry = task.entry
     facts = {
         "Table": f"{job.name}, {task.unit.size(task.n)}",
+        "Values": screen.UNCHECKED,
         "Describes": ", ".join(column.name for column in task.columns),
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
-        "Cost": str(task.budget),
-        "Spent on": "; ".join(f"{event.step} {event.share.amount}" for event in entry.events),
+        "Cost": task.budget.amount,
     }
+    if console.verbose:
+        facts["Spent on"] = "; ".join(
+            f"{event.step} {event.share.amount}" for event in entry.events
+        )
     if task.by is not None:
         facts["Groups"] = task.by.name
     weak = weak_delta(task.budget, task.n)
@@ -327,7 +343,7 @@ def _shown(
     privacy = found.privacy
     booked = UNBOOKED
     if account is not None:
-        booked = f"{account.statement()}; booked as release {privacy.release}"
+        booked = f"{account.statement()} Booked as release {privacy.release}."
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,

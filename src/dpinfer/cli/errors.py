@@ -10,7 +10,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from dpinfer.errors import DpinferError, LedgerError, PrivacyError
+from dpinfer.errors import DpinferError, LedgerError, PrivacyError, installed
 from dpinfer.result.text import escape_controls
 
 DONE = 0
@@ -76,5 +76,10 @@ def remark(words: str) -> None:
 def _say(line: str, document: dict[str, str | int]) -> None:
     """Print a line to stderr, as JSON if the command line has --json: its options may be the fault."""
     if "--json" in sys.argv[1:]:
-        line = json.dumps(document, ensure_ascii=False)
-    print(line, file=sys.stderr)
+        print(json.dumps(document, ensure_ascii=False), file=sys.stderr)
+    elif installed("typer", "rich"):
+        from dpinfer.cli.screen import say  # noqa: PLC0415  (loads typer and rich)
+
+        say(line)
+    else:
+        print(line, file=sys.stderr)

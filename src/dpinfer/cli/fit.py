@@ -1,6 +1,5 @@
 """`dpinfer fit`: check, price, book, fit, keep the result, write the report; or the dry run of it."""
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -18,6 +17,7 @@ from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_le
 from dpinfer.cli.errors import remark
 from dpinfer.cli.options import (
     AdjacencyOption,
+    AllowLargerDelta,
     DeltaOption,
     EpsilonOption,
     LedgerOption,
@@ -25,16 +25,18 @@ from dpinfer.cli.options import (
     RhoOption,
     privacy_section,
 )
-from dpinfer.cli.screen import AsJson, Quiet, Screen
-from dpinfer.errors import BudgetError, DpinferError, InputError, LowBudgetWarning
-from dpinfer.fit.recipe import Recipe
+from dpinfer.cli.screen import AsJson, Quiet, Screen, Verbose
+from dpinfer.errors import BudgetError, DpinferError, InputError
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.privacy.entries import Entry
 from dpinfer.result import coefficient_table
+from dpinfer.result.readable_units import about_units
 from dpinfer.result.result import FitResult
+from dpinfer.result.statements import errors_counted
 from dpinfer.schema.design import Design
 from dpinfer.schema.unit import Unit
+from dpinfer.simulate.forecast import REPLICATES_BEFORE_FIT
 
 if TYPE_CHECKING:
     from dpinfer.estimators.models import LinearModel
@@ -43,7 +45,8 @@ HELP = """A private regression with confidence intervals, booked in a ledger, wr
 
 SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the \
 keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.  A fit \
-that is expected to report fewer than one coefficient in ten stops before it is booked, unless --spend-anyway is given.
+that is expected to report fewer than one coefficient in ten stops before it is booked, unless --spend-anyway is given \
+or the schema does not say what is typical.
 
 \b
   \\[data]
@@ -69,9 +72,6 @@ that is expected to report fewer than one coefficient in ten stops before it is 
   title = "Visits to a doctor"
   level = 0.95
 """
-_REPLICATES = 10  # of the forecast of a fit
-# Of the coefficients: a fit that is expected to report fewer is not worth its budget.
-_MIN_REPORTED = 0.1
 _ANYWAY = "unless you give --spend-anyway"
 _HEADING = "Regression coefficients with confidence intervals"
 
@@ -90,6 +90,7 @@ def fit(  # noqa: PLR0913  (the public face)
     adjacency: AdjacencyOption = None,
     neighbours: NeighboursOption = None,
     ledger: LedgerOption = None,
+    allow_larger_delta: AllowLargerDelta = False,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the result.", metavar="DIR")
     ] = None,
@@ -121,6 +122,7 @@ def fit(  # noqa: PLR0913  (the public face)
             "--spend-anyway", help="Fit even if hardly a coefficient is likely to be reported."
         ),
     ] = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -141,8 +143,8 @@ def fit(  # noqa: PLR0913  (the public face)
         "output": {"folder": out, "title": title, "level": level},
     }
     budget = privacy_section(epsilon, delta, rho, adjacency, neighbours, ledger)
-    job = FitJob.of(_spec(source, asked, budget))
-    console = Screen(quiet, as_json)
+    job = FitJob.of(_spec(source, asked, budget), allow_larger_delta=allow_larger_delta)
+    console = Screen(quiet, as_json, verbose)
     if dry_run:
         preview(job, console)
     else:
@@ -174,14 +176,16 @@ class FitJob:
     level: float
 
     @classmethod
-    def of(cls, given: spec.Spec) -> "FitJob":
+    def of(cls, given: spec.Spec, *, allow_larger_delta: bool = False) -> "FitJob":
         """Check everything that a spec asks for.  A ledger that is not there is an error, not a new
         ledger.
         """
         data = data_of(given)
         ledger = None
         if "ledger" in given["privacy"]:
-            ledger = open_ledger(given.path("privacy", "ledger"))
+            ledger = open_ledger(
+                given.path("privacy", "ledger"), allow_larger_delta=allow_larger_delta
+            )
         folder = None
         if "folder" in given["output"]:
             folder = given.path("output", "folder")
@@ -216,21 +220,25 @@ def preview(job: FitJob, console: Screen) -> None:
     advice = job.advice(design, source.n)
     facts = {
         "Table": f"{job.data.name}, {unit.size(public)}",
+        "Values": screen.UNCHECKED,
         "Model": entry.purpose,
         "Estimates": f"{len(design.names)} coefficients: {', '.join(design.names)}",
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
-        "Cost": str(job.model.budget or job.model.plan.budget),  # type: ignore[union-attr]
-        "Spent on": "\n".join(_spent(entry)),
+        "Cost": (job.model.budget or job.model.plan.budget).amount,  # type: ignore[union-attr]
     }
+    if console.verbose:
+        facts["Spent on"] = "\n".join(_spent(entry))
     if advice:
         facts["Warning"] = advice
     weak = weak_delta(job.model.budget, public)
     if weak:
         facts["Note"] = weak
     forecast, facts["Forecast"] = _forecast(job, public, unit, console)
-    warning = _low_budget(forecast)
-    if warning:
-        facts["Forecast"] += f"; {warning}: the fit stops before it is booked, {_ANYWAY}"
+    low_budget = _LowBudget.of(job, design, source.n, forecast)
+    if low_budget.reason:
+        facts["Low budget"] = low_budget.reason
+    if low_budget.stops:
+        facts["Low budget"] += f". The fit stops before it is booked, {_ANYWAY}"
     account, after, words = after_booking(job.ledger, entry)
     facts |= words
     facts["Output"] = _output(job.folder)
@@ -248,7 +256,8 @@ def preview(job: FitJob, console: Screen) -> None:
             "ledger": account and account.state(),
             "after": after,
             "forecast": forecast and forecast.table(),
-            "hopeless": bool(warning),
+            "low_budget": low_budget.reason or None,
+            "hopeless": low_budget.stops,
         }
     )
     if after["allowed"] is False:
@@ -288,7 +297,7 @@ def _forecast(
     try:
         with console.work("simulating"):
             forecast = dp.simulate.forecast(
-                job.model, records=n, level=job.level, replicates=_REPLICATES
+                job.model, records=n, level=job.level, replicates=REPLICATES_BEFORE_FIT
             )
     except DpinferError as fault:
         return None, f"none: {fault}"
@@ -307,15 +316,25 @@ def _forecast(
     return forecast, f"{words} (from {guesses}; see dpinfer plan)"
 
 
-def _low_budget(forecast: "dp.simulate.Forecast | None") -> str:
-    """Return the warning about a fit that is expected to report fewer than one coefficient in ten;
-    else nothing.
+@dataclass(frozen=True)
+class _LowBudget:
+    """The reason why hardly a coefficient is expected to be reported, if there is one, and whether the fit
+    stops for it: not where the forecast rests on usual values.
     """
-    if forecast is None or forecast.reported[0].mean() >= _MIN_REPORTED:
-        return ""
-    count = len(forecast.names)
-    expected = count * forecast.reported[0].mean()
-    return f"hardly a coefficient is likely to be reported: {expected:.2g} of {count} in simulated fits, on average"
+
+    reason: str
+    stops: bool
+
+    @classmethod
+    def of(
+        cls, job: FitJob, design: Design, n: int, forecast: "dp.simulate.Forecast | None"
+    ) -> "_LowBudget":
+        """Return what the forecast and public facts alone say of a fit of ``n`` records."""
+        futility = job.model.futility(design, n)
+        if futility or forecast is None:
+            return cls(futility, bool(futility))
+        reason = forecast.low_budget()
+        return cls(reason, bool(reason) and not forecast.unstated)
 
 
 def _spent(entry: Entry) -> list[str]:
@@ -329,9 +348,9 @@ def _spent(entry: Entry) -> list[str]:
 def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) -> None:
     """Fit, keep the result, write the report, show the table.
 
-    Guarantee [hopeless_fits_stop]: where the forecast of the dry run expects fewer than one coefficient in
-    ten to be reported, or none can be whatever the records hold, nothing is booked unless
-    ``spend_anyway``.
+    Guarantee [hopeless_fits_stop]: where hardly a coefficient can be reported whatever the records hold, or
+    the forecast of the dry run expects fewer than one in ten by what the schema says is typical of every
+    column, nothing is booked unless ``spend_anyway``.
 
     Guarantee [no_result_without_its_entry]: a process killed at any moment leaves no result whose
     entry is not in the ledger.
@@ -355,12 +374,9 @@ def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) ->
     if advice:
         console.note(f"note: {advice}")
     if not spend_anyway:
-        _require_budget(job, job.model.recipe(design, source.n), source.n, console)
+        _require_budget(job, design, source.n, console)
     try:
-        with (
-            console.work(f"fitting {job.data.name}"),
-            warnings.catch_warnings(action="ignore", category=LowBudgetWarning),
-        ):
+        with console.work(f"fitting {job.data.name}"):
             result = job.model.set_params(ledger=counter).fit_read(design, source).result_
     except BaseException:
         if counter and counter.releases:
@@ -370,25 +386,25 @@ def release(job: FitJob, console: Screen, *, force: bool, spend_anyway: bool) ->
     with console.work("writing the report"):
         paths = _report(job, result)
         account = None if job.ledger is None else Account.of(job.ledger)
-    console.show(*_shown(job, result, account, paths))
+    console.show(*_shown(job, result, account, paths, verbose=console.verbose))
     console.emit(_receipt(job, result, account, paths))
 
 
-def _require_budget(job: FitJob, recipe: Recipe, n: int, console: Screen) -> None:
-    """Refuse a fit that would spend its budget for next to nothing; a private number of records
-    decides nothing.
+def _require_budget(job: FitJob, design: Design, n: int, console: Screen) -> None:
+    """Refuse a fit that would spend its budget for next to nothing, or warn of it; a private number of
+    records decides nothing.
     """
-    if not recipe.neighbours.counted:
+    if not job.model.recipe(design, n).neighbours.counted:
         return
-    forecast = _forecast(job, n, recipe.design.unit, console)[0]
-    why = _low_budget(forecast)
-    if forecast is None:
-        why = recipe.futility(n)
-    if why:
+    forecast = _forecast(job, n, design.unit, console)[0]
+    low_budget = _LowBudget.of(job, design, n, forecast)
+    if low_budget.stops:
         raise BudgetError(
-            f"{why}; nothing was booked. To have more reported: {'; '.join(coefficient_table.REMEDIES)}; or fit "
-            "all the same, with --spend-anyway"
+            f"{low_budget.reason}; nothing was booked. To have more reported: "
+            f"{'; '.join(coefficient_table.REMEDIES)}; or fit all the same, with --spend-anyway"
         )
+    if low_budget.reason:
+        console.note(f"note: {low_budget.reason}")
 
 
 def _keep(folder: Path, result: FitResult) -> None:
@@ -417,31 +433,24 @@ def _report(job: FitJob, result: FitResult) -> list[Path]:
         raise
 
 
-def _shown(job: FitJob, result: FitResult, account: Account | None, paths: list[Path]) -> list[Any]:
+def _shown(
+    job: FitJob, result: FitResult, account: Account | None, paths: list[Path], *, verbose: bool
+) -> list[Any]:
     model = result.model
     privacy = result.privacy
     booked = UNBOOKED
     if account is not None:
-        booked = f"{account.statement()}; booked as release {privacy.release}"
-    reading = (
-        "the intervals count the sampling error and the privacy noise; Noise is the privacy noise's part of the "
-        "variance"
-    )
+        booked = f"{account.statement()} Booked as release {privacy.release}."
+    reading = errors_counted(privacy.budget)
     if model.counts:
-        reading += (
-            ". Estimates are changes of the logarithm of the rate; rate ratios are in the report"
-        )
+        reading += " Estimates are changes of the logarithm of the rate."
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,
-        "Estimand": "\n".join(
-            [model.estimand(), *result.intercepts(job.level), *result.published()]
-        ),
+        **_estimated(result, job.level, verbose=verbose),
         "Reading": reading,
         "Written": ", ".join(str(path) for path in paths),
     }
-    if result.warnings():
-        facts = {"Warning": "\n".join(result.warnings())} | facts
     rows = result.table_with_alternatives(job.level)
     without = "Not identified"
     if any(map(coefficient_table.is_not_reported, rows)):
@@ -451,18 +460,35 @@ def _shown(job: FitJob, result: FitResult, account: Account | None, paths: list[
         facts["Because"] = "\n".join(coefficient_table.reasons(rows))
     for words in coefficient_table.about_alternatives(rows):
         facts["Indented"] = words
+    for words in about_units(result, rows):
+        facts["Units"] = words
     lines = [
         job.title or _HEADING,
         f"{' '.join((job.model.asked_formula or '').split())}, {result.records} {model.unit.word}",
     ]
     if result.question:
         lines += result.question.sentences()
+    warned = [screen.warning(words) for words in result.warnings()]
     return [
         screen.title("\n".join(lines)),
+        *warned,
         screen.coefficients(result, job.level),
         "",
         screen.facts(facts),
     ]
+
+
+def _estimated(result: FitResult, level: float, *, verbose: bool) -> dict[str, str]:
+    """Say what was estimated: in one line, or in all statements with the cost of each step."""
+    if not verbose:
+        facts = {"Estimand": result.model.estimand_in_short}
+        intercept = result.intercept_at_0(level)
+        if intercept:
+            facts["Intercept"] = f"{intercept} with every column at 0"
+        return facts
+    statements = [f"{result.model.estimand()}.", *result.intercepts(level), *result.published()]
+    spent = [f"{event.step} {event.share.amount}" for event in result.privacy.events]
+    return {"Estimand": "\n".join(statements), "Spent on": "; ".join(spent)}
 
 
 def _receipt(

@@ -14,6 +14,10 @@ NeighboursOption = Annotated[
     str | None, typer.Option(help="Another name of --adjacency.", hidden=True)
 ]
 LedgerOption = Annotated[Path | None, typer.Option(help="Where the spend is booked.")]
+AllowLargerDelta = Annotated[
+    bool,
+    typer.Option("--allow-larger-delta", help="Fit though its delta is larger than the ledger's."),
+]
 
 
 def privacy_section(

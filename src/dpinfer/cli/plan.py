@@ -8,7 +8,7 @@ import typer
 import dpinfer as dp
 from dpinfer.asking import spec
 from dpinfer.asking.from_spec import Data, budget_of, data_of, model_of, schema_of
-from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.screen import AsJson, Quiet, Screen, Verbose
 from dpinfer.errors import InputError
 from dpinfer.privacy.budget import Budget
 
@@ -50,6 +50,7 @@ def plan(  # noqa: PLR0913  (the public face)
     ] = None,
     replicates: Annotated[int, typer.Option(help="Simulated fits.")] = 20,
     seed: Annotated[int, typer.Option(help="Of all that is simulated.")] = 0,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -87,7 +88,7 @@ def plan(  # noqa: PLR0913  (the public face)
         if least != most:
             words += f" Real intervals were {least:g} to {most:g} times as long."
         console.show(words, "")
-    console.show(forecast.summary())
+    console.show(forecast.summary(full=verbose))
     if as_json:
         print(forecast.to_json())
 

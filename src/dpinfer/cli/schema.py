@@ -18,6 +18,7 @@ from dpinfer.cli.budget import UNBOOKED, Counter, after_booking, listed, open_le
 from dpinfer.cli.errors import remark
 from dpinfer.cli.options import (
     AdjacencyOption,
+    AllowLargerDelta,
     DeltaOption,
     EpsilonOption,
     LedgerOption,
@@ -25,7 +26,7 @@ from dpinfer.cli.options import (
     RhoOption,
     privacy_section,
 )
-from dpinfer.cli.screen import AsJson, Quiet, Screen
+from dpinfer.cli.screen import AsJson, Quiet, Screen, Verbose
 from dpinfer.errors import InputError
 from dpinfer.fit.bounds import LearnedBounds, Learning, learning
 from dpinfer.privacy.account import Account
@@ -45,6 +46,16 @@ app = typer.Typer(
 )
 
 _VACANT = "name another file with -o, or give --force to replace it"
+_UNREAD = "Values were not read. --peek counts those that do not match the schema, for the holder of the data alone."
+_UNREAD_CSV = f"A CSV file has no types. {_UNREAD}"
+_UNUSED = "row not used"
+_FORMS = {
+    peeks.THOUSANDS: "have commas between thousands, as 12,345: write 12345",
+    peeks.DECIMAL_COMMAS: "have commas for decimal points, as 1,5: write 1.5",
+    peeks.OTHER_DATES: "are dates in another form: write them as 2024-05-31",
+    peeks.ZERO_ONE: 'are 0 and 1: write levels = [0, 1] in the schema, or type = "boolean" without levels',
+}
+"""The remedy where most cells that are not read are written in one form."""
 _GUESSED = f"The guess is from values\n# of the first {peeks.FIRST:,} records, which is NOT PRIVATE: check each type"
 _LEARN = """Learn ranges of numbers and levels of texts privately, where nobody can state them.
 
@@ -148,8 +159,13 @@ def check(
     faults = {} if data is None else _faults(data, columns)
     console = Screen(quiet, as_json)
     console.show(
-        _heading(declared), _columns_table(declared, columns, faults), "", screen.facts(facts)
+        _heading(declared),
+        _columns_table(declared, columns, faults, "found" if _is_csv(data) else "type matches"),
+        "",
+        screen.facts(facts),
     )
+    if data is not None and not peek:
+        console.show("", Text(_UNREAD_CSV if _is_csv(data) else _UNREAD))
     document: dict[str, Any] = {
         "unit": declared.unit.name,
         **_counts(unit),
@@ -222,6 +238,8 @@ def _peeked(peek: peeks.Peek, console: Screen) -> dict[str, Any]:
     usable = f"{peek.usable:,} of {peek.rows:,} rows have a value that fits, or a substitute, in every column above"
     if peek.broken:
         usable += f"; broken lines, which count as missing in every column: {peek.broken:,}"
+    if peek.no_text:
+        usable += f", {peek.no_text:,} of them since they are not UTF-8: save the file as UTF-8"
     console.show("", Text(peeks.NOT_PRIVATE, style="bold red"), "", screen.table(heads, rows))
     console.show("", Text(f"{usable}."))
     if any(column.near for column in peek.columns):
@@ -231,6 +249,11 @@ def _peeked(peek: peeks.Peek, console: Screen) -> dict[str, Any]:
                 'they are in the table, or spelling = "any" below them.'
             )
         )
+    for column in peek.columns:
+        if column.form:
+            console.show(
+                Text(f"{column.name}: most cells that are not read {_FORMS[column.form]}.")
+            )
     return {"not_private": peeks.NOT_PRIVATE, **asdict(peek)}
 
 
@@ -281,7 +304,13 @@ def _heading(declared: "dp.Schema") -> Text:
     return screen.title(declared.title or "Schema")
 
 
-def _columns_table(declared: "dp.Schema", columns: list[Wanted], faults: dict[str, str]) -> Table:
+def _is_csv(data: Path | None) -> bool:
+    return data is not None and Files(data).is_csv
+
+
+def _columns_table(
+    declared: "dp.Schema", columns: list[Wanted], faults: dict[str, str], no_fault: str
+) -> Table:
     """Return a table of the declared columns, and of whether a file fits, if one was read."""
     heads = ["Column", "Type", "Public facts", "Missing values"]
     if faults:
@@ -295,9 +324,9 @@ def _columns_table(declared: "dp.Schema", columns: list[Wanted], faults: dict[st
             _missing(declared, column),
         ]
         if faults.get(column.name):
-            row.append(Text("does not fit", style="red"))
+            row.append(Text("does not match", style="red"))
         elif faults:
-            row.append(Text("fits", style="green"))
+            row.append(Text(no_fault))
         rows.append(row)
     return screen.table(heads, rows, left=len(heads))
 
@@ -354,9 +383,9 @@ def _range(low: float, high: float, unit: str) -> str:
 
 def _missing(declared: "dp.Schema", column: Wanted) -> str:
     if isinstance(column, Ids) or column.name == declared.unit.weights:
-        return "the row counts for nothing"
+        return _UNUSED
     if isinstance(column, Outcome) or column.missing is None:
-        return "a row of zeros"
+        return _UNUSED
     return f"read as {entry_of(column)['missing']}"
 
 
@@ -378,6 +407,7 @@ def learn(  # noqa: PLR0913  (the public face)
     adjacency: AdjacencyOption = None,
     neighbours: NeighboursOption = None,
     ledger: LedgerOption = None,
+    allow_larger_delta: AllowLargerDelta = False,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the schema goes.")] = Path(
         "schema.toml"
     ),
@@ -385,17 +415,18 @@ def learn(  # noqa: PLR0913  (the public face)
         bool, typer.Option("--dry-run", help="Tell the cost; read, book and write nothing.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn what a schema leaves open."""
     spec = of_options(privacy_section(epsilon, delta, rho, adjacency, neighbours))
     budget = budget_of(spec)
-    opened = None if ledger is None else open_ledger(ledger)
+    opened = None if ledger is None else open_ledger(ledger, allow_larger_delta=allow_larger_delta)
     unit = "one record" if opened is None else opened.unit
     names = None if columns is None else _names(columns)
     task = learning(table, schema, budget, names, adjacency_of(spec), unit)
-    console = Screen(quiet, as_json)
+    console = Screen(quiet, as_json, verbose)
     if dry_run:
         _preview(task, opened, out, console)
     else:
@@ -421,12 +452,13 @@ def _preview(task: Learning, ledger: "dp.Ledger | None", out: Path, console: Scr
         "Ranges": ", ".join(task.plan.ranges) or "none",
         "Levels": ", ".join(task.plan.levels) or "none",
         "Protects": f"{entry.unit} ({entry.neighbours.sentence})",
-        "Cost": str(task.plan.budget),
-        "Spent on": "; ".join(
-            f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events
-        ),
+        "Cost": task.plan.budget.amount,
         "Shows": "; ".join(_shows(task)),
     }
+    if console.verbose:
+        facts["Spent on"] = "; ".join(
+            f"{event.step} ({event.mechanism}): {event.share.amount}" for event in entry.events
+        )
     if task.skipped:
         facts["Left open"] = f"{', '.join(task.skipped)}: levels need --delta"
     weak = weak_delta(task.plan.budget, task.n)
@@ -498,7 +530,7 @@ def _keep(out: Path, bounds: LearnedBounds) -> None:
 def _learnt(task: Learning, bounds: LearnedBounds, account: Account | None, out: Path) -> list[Any]:
     booked = UNBOOKED
     if account is not None:
-        booked = f"{account.statement()}; booked as release {bounds.release}"
+        booked = f"{account.statement()} Booked as release {bounds.release}."
     rows = [[one.name, _keys_in_words(one.keys), one.words] for one in bounds.columns]
     rows += [[name, "?", "levels need --delta"] for name in task.skipped]
     facts = {

@@ -25,6 +25,7 @@ from dpinfer.persistence import FileNames
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.entries import NAMES
 from dpinfer.result import coefficient_table, text
+from dpinfer.result.readable_units import label, readable
 from dpinfer.result.result import FitResult
 from dpinfer.rows.workers import progress
 
@@ -32,9 +33,15 @@ WIDEST = 100
 _NARROWEST = 60  # of a forest plot, and of models side by side
 _NARROWEST_NAME = 16  # of a column of names
 _GAP = 3  # between two columns of a table
+_SIGNS = {"error": "bold red", "note": "bold"}  # how a remark begins
 _NAMES = NAMES | FileNames({"NoPrivacy": NoPrivacy})
 
+UNCHECKED = "not checked: dpinfer schema check SCHEMA --data TABLE --peek counts those that do not match the schema"
+"""What a dry run knows about values."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and nothing else.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print all statements, and what each step costs.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
@@ -44,6 +51,7 @@ class Screen:
 
     quiet: bool = False
     as_json: bool = False
+    verbose: bool = False
 
     def show(self, *parts: RenderableType) -> None:
         """Show something to read, on stdout.  A plain text is one line, however long, so that a
@@ -56,9 +64,9 @@ class Screen:
             console.print(_escaped(part), soft_wrap=isinstance(part, str))
 
     def note(self, words: str) -> None:
-        """Print one line beside the result, on stderr."""
+        """Print one remark beside the result, on stderr."""
         if not (self.quiet or self.as_json):
-            print(text.escape_controls(words), file=sys.stderr)
+            say(words)
 
     def emit(self, document: Mapping[str, Any]) -> None:
         """Print the result for a program, if it was asked for; infinities and NaN are null."""
@@ -95,6 +103,18 @@ class Screen:
             yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
+def say(words: str) -> None:
+    """Print one remark on stderr, with a bold sign such as ``error:``.
+
+    On a terminal it is wrapped at words.  A program reads one line.
+    """
+    line = Text(text.escape_controls(words))
+    sign, _, rest = line.plain.partition(": ")
+    if rest and sign in _SIGNS:
+        line.stylize(_SIGNS[sign], 0, len(sign) + 1)
+    _console(stderr=True).print(line, soft_wrap=not sys.stderr.isatty())
+
+
 class _Console(Console):
     def on_broken_pipe(self) -> None:
         """Leave it to the one place that knows the exit codes."""
@@ -118,6 +138,11 @@ def _plain(value: Any) -> Any:
 def title(words: str) -> Text:
     """Return a heading."""
     return Text(f"\n{words}\n", style="bold")
+
+
+def warning(words: str) -> Text:
+    """Return a warning, which stands before any number."""
+    return Text(f"{words}\n", style="bold red")
 
 
 def facts(pairs: Mapping[str, str | Text]) -> Table:
@@ -147,12 +172,52 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str | Text]], left: int 
             room = width - sum(natural[1:]) - _GAP * (len(heads) - 1)
         for row in shown:
             row[0] = Text(broken(row[0].plain, max(_NARROWEST_NAME, room)), style=row[0].style)
+        natural[0] = max(len(heads[0]), *(_width_of(row[0].plain) for row in shown))
+        room = width - natural[0] - sum(natural[left:]) - _GAP * (len(heads) - 1)
+        words = [
+            _longest_word([heads[k], *(row[k].plain for row in shown)]) for k in range(1, left)
+        ]
+        natural[1:left] = _shared(natural[1:left], words, room)
     for k, head in enumerate(heads):
         justify: JustifyMethod = "left" if k < left else "right"
-        table.add_column(head, justify=justify, no_wrap=k == 0 or k >= left, overflow="fold")
+        wraps = 0 < k < left
+        table.add_column(
+            head,
+            justify=justify,
+            no_wrap=not wraps,
+            overflow="fold",
+            width=natural[k] if wraps else None,
+        )
     for row in shown:
         table.add_row(*row)
     return table
+
+
+def _width_of(words: str) -> int:
+    return max(map(cell_len, words.split("\n")))
+
+
+def _longest_word(texts: Sequence[str]) -> int:
+    return max((cell_len(word) for words in texts for word in words.split()), default=1)
+
+
+def _shared(natural: Sequence[int], words: Sequence[int], room: int) -> list[int]:
+    """Share the letters of a line among columns of words: each has its longest word first, as far
+    as there is room, and then as much as it can use; narrow columns come first.
+    """
+    given = _filled([0] * len(natural), words, max(room, len(natural)))
+    return _filled(given, natural, max(0, room - sum(given)))
+
+
+def _filled(given: Sequence[int], wanted: Sequence[int], room: int) -> list[int]:
+    """Raise the width of each column towards what it wants, the smallest wish first."""
+    widths = list(given)
+    order = sorted(range(len(widths)), key=lambda k: wanted[k] - given[k])
+    for place, k in enumerate(order):
+        more = max(0, min(wanted[k] - given[k], room // (len(order) - place)))
+        widths[k] += more
+        room -= more
+    return widths
 
 
 def _stacked(head: str, width: int) -> str:
@@ -215,20 +280,30 @@ def sketch(result: FitResult, level: float) -> str:
 
 def coefficients(result: FitResult, level: float) -> Table:
     """Return one row per coefficient, without numbers where it has no interval; its alternatives
-    are indented under it.
+    are indented under it.  Where the model has ratios, they are printed instead of standard errors.
     """
     rows: list[Sequence[str | Text]] = []
-    for row in result.table_with_alternatives(level):
+    ratio = coefficient_table.ratio_name(result)
+    shown = readable(result, result.table_with_alternatives(level))
+    for row in coefficient_table.with_parts(result, shown, level):
         decimals = text.decimals_for(row["std_error"])
         colour = "" if coefficient_table.is_reported(row) else "yellow"
+        third = _ratio_number(result, row) if ratio else text.number(row["std_error"], decimals)
         cells = [
-            text.INDENT * coefficient_table.is_alternative(row) + row["name"],
+            text.INDENT * coefficient_table.is_alternative(row) + label(row),
             text.number(row["estimate"], decimals),
-            text.number(row["std_error"], decimals),
             Text(coefficient_table.interval(row), style=colour),
+            third,
             text.p_value(row["p_value"]),
-            text.percent(row["noise_share"]),
+            row["parts"].replace(" ", ""),
         ]
         rows.append(cells)
-    heads = ("Coefficient", "Estimate", "Std. error", f"{100 * level:.4g}% interval", "p", "Noise")
-    return table(heads, rows)
+    numbers = ("Estimate", f"{100 * level:.4g}% interval", ratio or "Std. error", "p")
+    return table(("Coefficient", *numbers, coefficient_table.PARTS), rows)
+
+
+def _ratio_number(result: FitResult, row: coefficient_table.Row) -> str:
+    if not coefficient_table.is_reported(row) or not coefficient_table.has_ratio(result, row):
+        return text.NO_NUMBER
+    shown = coefficient_table.ratio_row(row)
+    return text.number(shown["estimate"], text.decimals_for(shown["std_error"]))

@@ -98,7 +98,14 @@ class Describing:
         grouped = f" by {self.by.name}" if self.by is not None else ""
         purpose = f"describe {names}{grouped}"
         plan = self.plan
-        return Entry(purpose, self.unit.name, plan.releases(), plan.adjacency, self.schema)
+        return Entry(
+            purpose,
+            self.unit.name,
+            plan.releases(),
+            plan.adjacency,
+            self.schema,
+            asked=plan.budget,
+        )
 
     @property
     def z(self) -> float:
@@ -202,6 +209,7 @@ class Describing:
             unit=self.unit,
             privacy=privacy(gate, self.budget),
             derived=self.derived,
+            by_label=self.by.label if self.by is not None else "",
         )
 
     def _read(self, source: Source) -> Source:

@@ -3,10 +3,9 @@
 `LinearModel` has what they share: parameters, reading, fitting, the linear prediction.
 """
 
-import keyword
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from dpinfer.adjacency import Adjacency
@@ -28,11 +28,14 @@ from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, Smoothe
 from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import Budget, NoPrivacy
 from dpinfer.privacy.entries import Book, Entry
+from dpinfer.result.absent import no_attribute
 from dpinfer.result.question import Question
+from dpinfer.result.result import FitResult
 from dpinfer.rows.encoded import Encoding, Raw, in_memory
 from dpinfer.rows.source import Pending
 from dpinfer.schema.columns import Level, Number, tidied
 from dpinfer.schema.design import COUNT, UNSCALED, CountScale, Design, OutcomeScale
+from dpinfer.schema.expressions import quoted
 from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
@@ -45,6 +48,13 @@ from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import read, table_of
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
+
+_OF_RESULTS = frozenset(
+    name
+    for name in {*dir(FitResult), *(field.name for field in fields(FitResult))}
+    if not name.startswith("_")
+)
+"""Public names of a result, which a fitted model has, too."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -116,7 +126,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         -------
         self
             The model, with ``result_``, ``coef_``, ``intercept_`` (where every column is 0) and
-            ``penalty_``.
+            ``penalty_``.  What the result has, the model has too: ``summary()``, ``params``,
+            ``pvalues``, ``conf_int()``, ``to_frame()`` and the rest; ``predict`` is the model's own.
 
         Raises
         ------
@@ -134,19 +145,39 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         >>> print(f"{model.intercept_:.2f} {model.coef_[0]:.2f}")
         2.61 2.01
         """
-        return self.fit_read(*self.read(X, y, units, weights))
+        return self._fit_warned(*self.read(X, y, units, weights))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the result has under this name: ``model.summary()`` is that of ``result_``."""
+        if name.startswith("_") or name.endswith("_"):  # names of Python, and of scikit-learn
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+        if name not in _OF_RESULTS:
+            raise no_attribute(self, name)
+        if "result_" not in vars(self):
+            raise NotFittedError(
+                f"{name} belongs to the result of a fit: call fit first, which spends the budget"
+            )
+        return getattr(self.result_, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(_OF_RESULTS if "result_" in vars(self) else ())})
 
     @property
     def asked_formula(self) -> str | None:
         """Return the formula, with what the other parameters add to it."""
         return self.formula
 
-    def fit_read(self, design: Design, source: Pending) -> Self:
+    def _fit_warned(self, design: Design, source: Pending) -> Self:
         """Fit what `read` gave; a `LowBudgetWarning` comes before anything is booked."""
+        return self.fit_read(design, source, self.low_budget(design, source.n))
+
+    def fit_read(self, design: Design, source: Pending, low_budget: str = "") -> Self:
+        """Fit what `read` gave; ``low_budget`` is what the user is warned of first."""
         recipe = self.recipe(design, source.n)
         schema = None if self.formula is None else self.schema_
-        futility = recipe.futility(source.n, self._guessed_share)
-        subject = replace(self._subject(design, schema), futility=futility)
+        subject = replace(self._subject(design, schema), low_budget=low_budget)
         self.result_ = fit(recipe, source, subject, self.ledger, self.insecure_seed)
         self.penalty_ = self.result_.model.penalty
         estimate = self.result_.estimate
@@ -165,8 +196,14 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         units: Any = None,
         weights: Any = None,
         exposure: Any = None,
+        *,
+        number: int | None = None,
     ) -> tuple[Design, Pending]:
-        """The public encoding of what `fit` is given, and its records, not yet read from a table."""
+        """Return the public encoding of what `fit` is given, and its records, not yet read from a table.
+
+        ``number`` is that of the records or units of a table, where somebody has counted them before:
+        nothing of the table is read then but its names and types.
+        """
         if self.formula is None:
             return self._read_arrays(X, y, units, weights, exposure)
         declared = self.rows != AVERAGE or self._max_weight is not None
@@ -178,7 +215,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             raise InputError(
                 "with a formula the exposure is a column of the table: give its name to the model, exposure='years'"
             )
-        return self._read_table(X, y)
+        return self._read_table(X, y, number)
 
     def recipe(self, design: Design, n: int) -> Recipe:
         """What `fit` does with ``n`` records of a design, from public facts alone."""
@@ -193,16 +230,34 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         )
         return choose(design, options, n)
 
-    @property
-    def _guessed_share(self) -> float | None:
-        """The share of the outcome's second level that the schema says is typical."""
-        if self.formula is None or self.schema is None:
-            return None
-        schema = self.schema_
-        assert self.asked_formula is not None
-        response = parse(self.asked_formula, schema)[0]
-        law = schema.typical.get(response.name) if response.levels else None
-        return law.of[1] if isinstance(law, Shares) else None
+    def futility(self, design: Design, n: int) -> str:
+        """Return why hardly a coefficient can be reported, whatever the records hold; mostly nothing.
+
+        The share of an outcome's second level is what the schema says is typical, if it does.
+        """
+        share = None
+        if self.formula is not None:
+            schema = self.schema_
+            response, _ = parse(self.asked_formula or "", schema)
+            law = schema.typical.get(response.name) if response.levels else None
+            share = law.of[1] if isinstance(law, Shares) else None
+        return self.recipe(design, n).futility(n, share)
+
+    def low_budget(self, design: Design, n: int) -> str:
+        """Return why hardly a coefficient is expected to be reported, from public facts alone; mostly
+        nothing.
+
+        `futility` is a reason.  Where the schema says what is typical of every column, so is a forecast
+        in which fewer than one coefficient in ten is reported.
+        """
+        futility = self.futility(design, n)
+        recipe = self.recipe(design, n)
+        certain = futility or isinstance(recipe.budget, NoPrivacy) or not recipe.neighbours.counted
+        if certain or self.formula is None:
+            return futility
+        from dpinfer.simulate.forecast import low_budget  # noqa: PLC0415  (heavy, and seldom needed)
+
+        return low_budget(self, n)
 
     def entry(self, n: int) -> Entry:
         """Return what a fit would book in a ledger, from the formula and the schema alone.
@@ -359,7 +414,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             raise InputError("weights must have one number a row, in one dimension")
         return np.asarray(values)
 
-    def _read_table(self, X: Any, y: Any) -> tuple[Design, Pending]:
+    def _read_table(self, X: Any, y: Any, number: int | None) -> tuple[Design, Pending]:
         if y is not None:
             raise InputError("with a formula the outcome is a column of the table: call fit(table)")
         formula = self.asked_formula
@@ -368,7 +423,9 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         response, self.terms_ = parse(formula, self.schema_)
         unit = self.schema_.unit
         counted = not self.number_is_private
-        design, source = read(X, response, self.terms_, self.kind, unit, counted=counted)
+        design, source = read(
+            X, response, self.terms_, self.kind, unit, counted=counted, number=number
+        )
         self._declare(response)
         self.n_features_in_ = len(self.terms_)
         return design, source
@@ -906,7 +963,7 @@ class PoissonRegression(LinearRegressor):
         self
             The model, with ``result_``, ``coef_`` and ``intercept_``.
         """
-        return self.fit_read(*self.read(X, y, units, weights, exposure))
+        return self._fit_warned(*self.read(X, y, units, weights, exposure))
 
     def predict(self, X: Any) -> Array:
         """Return the rate of each row, per unit of exposure.
@@ -935,6 +992,23 @@ class PoissonRegression(LinearRegressor):
         """
         return np.asarray(np.exp(self._linear(X)))
 
+    def __getattr__(self, name: str) -> Any:
+        """Return what the result has under this name: ``model.summary()`` is that of ``result_``."""
+        if name.startswith("_") or name.endswith("_"):  # names of Python, and of scikit-learn
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+        if name not in _OF_RESULTS:
+            raise no_attribute(self, name)
+        if "result_" not in vars(self):
+            raise NotFittedError(
+                f"{name} belongs to the result of a fit: call fit first, which spends the budget"
+            )
+        return getattr(self.result_, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(_OF_RESULTS if "result_" in vars(self) else ())})
+
     @property
     def asked_formula(self) -> str | None:
         """Return the formula, with the exposure in it."""
@@ -944,11 +1018,12 @@ class PoissonRegression(LinearRegressor):
             raise InputError(
                 "with a formula the exposure is the name of a column, whose bounds the schema has: exposure='years'"
             )
-        if "`" in self.exposure:
+        name = self.exposure
+        if name[:1] == name[-1:] == "`":  # as a formula has it
+            name = name[1:-1]
+        if "`" in name:
             raise InputError("the name of the exposure holds a backtick: rename the column")
-        plain = self.exposure.isidentifier() and not keyword.iskeyword(self.exposure)
-        name = self.exposure if plain else f"`{self.exposure}`"
-        return f"{self.formula} + offset(log({name}))"
+        return f"{self.formula} + offset(log({quoted(name)}))"
 
     def _declare(self, response: Response | None) -> OutcomeScale:
         if response is None and self.outcome is None:

@@ -242,7 +242,13 @@ class Learning:
         """Return the entry that will be booked."""
         names = ", ".join((*self.plan.ranges, *self.plan.levels))
         unit = self.draft.unit.name
-        return Entry(f"learn_bounds of {names}", unit, self.plan.releases().all, self.neighbours)
+        return Entry(
+            f"learn_bounds of {names}",
+            unit,
+            self.plan.releases().all,
+            self.neighbours,
+            asked=self.plan.budget,
+        )
 
     def threshold(self, release: Histogram | ShownLevels) -> float:
         """Return about how many units a magnitude or a level needs to be shown, from public facts."""

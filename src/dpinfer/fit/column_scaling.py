@@ -8,6 +8,7 @@ of a winsorised column.
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -70,7 +71,7 @@ def column_histograms(
     width = (edges[:, -1] - edges[:, 0]) / (BINS - 2)
     scale = radius / width
     start = edges[:, 0] / width - 1.0
-    first_bin = BINS * np.arange(len(columns))
+    per_column = tuple(scale), tuple(start)
 
     def of_block(block: Block) -> Array:
         # bins have equal widths, so that a bin is an element-wise function of a value, whatever
@@ -78,11 +79,12 @@ def column_histograms(
         present = block.rows[..., 0] != 0
         # indices would lay the copy out column by column, and every step after it would be slower
         values = np.take(block.rows, columns, axis=-1)
-        values *= scale
-        values -= start
+        scales, starts, first_bins = _for_height(values.shape[-2], *per_column)
+        values *= scales
+        values -= starts
         np.clip(values, 0.0, BINS - 0.5, out=values)
         bins = values.astype(np.intp)  # rounds down
-        bins += first_bin
+        bins += first_bins
         shares = block.shares * present
         weights = None
         if not (shares == 1).all():
@@ -90,6 +92,18 @@ def column_histograms(
         return counts_of(bins.reshape(*block.stack, -1), BINS * len(columns), weights)
 
     return BoundedSum(of_block, column_histograms_bound(len(columns), neighbours))
+
+
+@lru_cache(maxsize=4)
+def _for_height(
+    height: int, scale: tuple[float, ...], start: tuple[float, ...]
+) -> tuple[Array, Array, Indices]:
+    """Return scale, start and first bin of each column, once per row: a row that is broadcast takes twice the time."""
+    first_bin = BINS * np.arange(len(scale))
+    found = tuple(np.tile(row, (height, 1)) for row in (scale, start, first_bin))
+    for array in found:
+        array.flags.writeable = False
+    return found[0], found[1], found[2]
 
 
 def column_histograms_bound(number: int, neighbours: Adjacency) -> float:

@@ -66,7 +66,7 @@ from dpinfer.inference.newton import LocalModel, least_squares_pilot
 from dpinfer.inference.posterior import ReleasedFit, Step, outcome_sizes
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import Clip, Tail, TailLaw
-from dpinfer.inference.winsorising import Costs, WinsorLimits
+from dpinfer.inference.winsorising import Costs, NumberLaws, WinsorLimits, winsor_limits
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Linearization, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
@@ -140,12 +140,12 @@ class LeastSquares(NoLoss):
 
 
 _IN_THE_BAND = (
-    "in the fit, outcomes are pulled into a released band around a released line; the intervals allow for what the "
-    "tail that the budget can see leaves beyond it, and where more is cut off they are about outcomes in the band"
+    "In the fit, outcomes are clipped to a released band around a released line. The intervals allow for the part of "
+    "the released tail beyond it. Where more is cut off, they are about outcomes in the band"
 )
 _HUBER = (
-    "the coefficients of a Huber regression in the population, with all columns of the formula, whose residuals are "
-    "pulled into a released band; they are not those of least squares, and no stand-in for them"
+    "the coefficients of a Huber regression in the population, with all columns of the formula. Its residuals are "
+    "clipped to a released band. They are not the coefficients of least squares, and no substitute for them"
 )
 
 
@@ -326,7 +326,7 @@ class LinearSteps(Stepped[LinearPlan]):
             about = [_HUBER, geometry]
         return Words(
             name=name,
-            about="; ".join(about),
+            about=". ".join(about),
             method="least squares in a released geometry, docs/linear.md of dpinfer.",
         )
 
@@ -346,7 +346,10 @@ class LinearSteps(Stepped[LinearPlan]):
         coef = self._pilot_coef(moments, outcome_range, white, row_kappa)
         if self.plan.target == ORDINARY and releases.of(FIRST_STEP):
             row_kappa = self._row_kappa(moments.n, CLIP_SDS)
-        limits = self._winsor_limits(moments, coef, column_kappa, row_kappa, outcome_range, context)
+        numbers = context.numbers(moments.matrix, moments, column_kappa * len(coef))
+        limits = self._winsor_limits(
+            numbers, coef, moments.n, column_kappa, row_kappa, outcome_range
+        )
         matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
         if self.plan.target == ORDINARY:
             # A pilot step.  Influences are not known yet: its clip is what a residual of half the
@@ -358,7 +361,7 @@ class LinearSteps(Stepped[LinearPlan]):
                 coef = self._pilot_step(gate, release, source, pilot, pilot_clip)
                 # winsor limits depend on the slopes
                 limits = self._winsor_limits(
-                    moments, coef, column_kappa, row_kappa, outcome_range, context
+                    numbers, coef, moments.n, column_kappa, row_kappa, outcome_range
                 )
                 matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
         # The clip: by the released tail of the influences around the pilot.
@@ -400,24 +403,24 @@ class LinearSteps(Stepped[LinearPlan]):
 
     def _winsor_limits(
         self,
-        moments: Moments,
+        numbers: NumberLaws,
         coef: Array,
+        n: float,
         column_kappa: float,
         row_kappa: float,
         outcome_range: OutcomeRange,
-        context: FitContext,
     ) -> WinsorLimits:
         """Return the winsor limits of numeric columns, with 2.5 sds of a residual for the clip."""
         d = len(coef)
         scales = self._scales()
         costs = Costs(
             radius2=column_kappa * d,
-            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / moments.n,
-            hessian_share=scales.hessian * row_kappa * d / moments.n,
+            noise_share=(scales.gradient * CLIP_SDS) ** 2 * d / n,
+            hessian_share=scales.hessian * row_kappa * d / n,
             size=outcome_range.half / CLIP_SDS,
         )
-        information = moments.n / (outcome_range.half / CLIP_SDS) ** 2
-        return self._limits(moments.matrix, coef, information, costs, context, moments)
+        information = n / (outcome_range.half / CLIP_SDS) ** 2
+        return winsor_limits(numbers, coef, information, costs)
 
     def _pilot(
         self,

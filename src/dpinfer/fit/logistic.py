@@ -63,7 +63,7 @@ from dpinfer.inference.constants import (
 from dpinfer.inference.moments import Columns, Moments, centre_of, preconditioner, raised
 from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessian, logistic_pilot
 from dpinfer.inference.posterior import ReleasedFit
-from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic
+from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic, winsor_limits
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import Stack
 from dpinfer.mechanisms.sums import Block, moment_and_score
@@ -256,7 +256,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         about = [ordinary_words(self.design, self.NAME), in_the_geometry(self.design, "log-odds")]
         return Words(
             name=self.NAME,
-            about="; ".join(about),
+            about=". ".join(about),
             method="logistic regression in a released geometry, docs/geometry.md of dpinfer.",
         )
 
@@ -359,7 +359,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
                 typical.mean_slope,
             ),
         )
-        return self._limits(hessian, coef, n * typical.mean_slope, costs, context, moments)
+        numbers = context.numbers(hessian, moments, costs.radius2)
+        return winsor_limits(numbers, coef, n * typical.mean_slope, costs)
 
     def _pilot(
         self, moments: Moments, limits: WinsorLimits, coef: Array, context: FitContext

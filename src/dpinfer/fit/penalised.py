@@ -446,24 +446,26 @@ class Penalised:
         margin = kind(self.loss) == "margin"
         argument = "y θ·x" if margin else "y - θ·x"
         what = f"E[f({argument})]"
-        where = f"f {loss}, x the row scaled by its public bounds"
+        where = f"Here f is {loss}, and x the row scaled by its public bounds"
         if self.design.outcome.centre:
-            where += f", y the outcome less {self.design.outcome.centre:.6g}"
+            where += f". y is the outcome less {self.design.outcome.centre:.6g}"
+        if not self.design.unit.equal_weights:
+            where += ". E is the mean over units of what their rows add"
         if target == UNPENALISED:
-            return f"the coefficients of {name}: the θ that minimises {what}, {where}"
+            return f"the coefficients of {name}. They are the θ that minimises {what}. {where}"
         size = "c‖θ‖²"
         if self._penalty_scale != 1:
             size += f"/{self._penalty_scale:.6g}"
         if not self.design.unit.equal_weights:
-            what += ", E the mean over units of what their rows add, so that c weighs the more the less a row counts,"
+            where += ", so that c weighs the more the less a row counts"
         about = (
-            f"the coefficients of {name} with a penalty: the θ that minimises {what} plus {size}, "
-            f"c = {risk.penalty:.6g}, {where}; the penalty {SHRINKS}, so that this is not the "
-            "unpenalised coefficient"
+            f"the penalised coefficients of {name}. They are the θ that minimises {what} plus {size}, "
+            f"c = {risk.penalty:.6g}. {where}. The penalty {SHRINKS}. So these are not the unpenalised "
+            "coefficients"
         )
         if margin:
             return about
-        return f"{about}; for the coefficients of ordinary least squares use the model linear (LinearRegression)"
+        return f"{about}. For the coefficients of ordinary least squares use the model linear (LinearRegression)"
 
     def describe(self, n: int) -> str:
         """The setting of a study of ``n`` records, in words."""

@@ -53,7 +53,13 @@ from dpinfer.inference.moments import Columns, Moments, centre_of, preconditione
 from dpinfer.inference.newton import LocalModel, expected_hessian, poisson_pilot
 from dpinfer.inference.posterior import ReleasedFit
 from dpinfer.inference.tails import Clip, CountSizes, Tail, TailLaw
-from dpinfer.inference.winsorising import Costs, WinsorLimits, exponential
+from dpinfer.inference.winsorising import (
+    Costs,
+    NumberLaws,
+    WinsorLimits,
+    exponential,
+    winsor_limits,
+)
 from dpinfer.mechanisms.histograms import histogram, influence_histogram
 from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
@@ -95,15 +101,15 @@ _CLIPPED: Numerical[float] = 1e-9
 
 
 _MEANING = (
-    "a coefficient is a change of the logarithm of the mean outcome, so that exp of it is a rate ratio; no Poisson "
-    "law is supposed, and outcomes need not be whole"
+    "A coefficient is a change of the logarithm of the mean outcome, so that exp of it is a rate ratio. No Poisson "
+    "law is assumed, and outcomes need not be whole numbers"
 )
 _MEANING_EXPOSED = (
-    "a coefficient is a change of the logarithm of the mean outcome per unit of exposure, so that exp of it is a rate "
-    "ratio; no Poisson law is supposed, and outcomes need not be whole"
+    "A coefficient is a change of the logarithm of the mean outcome per unit of exposure, so that exp of it is a rate "
+    "ratio. No Poisson law is assumed, and outcomes need not be whole numbers"
 )
 _IN_THE_BAND = (
-    "in the fit, outcomes are pulled into a released band around a released line, and the intervals allow for the bias "
+    "In the fit, outcomes are clipped to a released band around a released line. The intervals allow for the bias "
     "that the released tail of influences leaves"
 )
 
@@ -237,7 +243,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         ]
         return Words(
             name=self.NAME,
-            about="; ".join(about),
+            about=". ".join(about),
             method="Poisson regression in a released geometry, docs/counts.md of dpinfer.",
         )
 
@@ -266,15 +272,18 @@ class PoissonSteps(Stepped[PoissonPlan]):
         pilot_coef[0] -= log_exposure
         # A steep pilot slope would give the records far out in that column a mean, and so a weight, that
         # the released sizes of outcomes rule out: slopes are limited to what these allow.
-        hessian = self._expected_hessian(moments, pilot_coef)
-        number_laws = context.numbers(hessian, moments, self._kappa(moments.n) * len(pilot_coef))
-        pilot_coef = number_laws.gentle(pilot_coef, sizes.largest_ratio)
-        limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+        numbers = self._numbers_at(pilot_coef, moments, context)
+        gentle = numbers.gentle(pilot_coef, sizes.largest_ratio)
+        if (gentle != pilot_coef).any():
+            pilot_coef = gentle
+            numbers = self._numbers_at(pilot_coef, moments, context)
+        limits = self._winsor_limits(numbers, pilot_coef, moments.n, sizes)
         pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
         for release in releases.of(FIRST_STEP):
             pilot_coef = self._first_step(gate, release, source, moments.n, pilot, sizes)
             # winsor limits and the weights μ depend on the coefficients
-            limits = self._winsor_limits(moments, pilot_coef, sizes, context)
+            numbers = self._numbers_at(pilot_coef, moments, context)
+            limits = self._winsor_limits(numbers, pilot_coef, moments.n, sizes)
             pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
         # The clip: by the released tail of influences around the pilot, and no smaller than one event.
         centre = centre_of(moments.matrix, context.columns)
@@ -325,12 +334,16 @@ class PoissonSteps(Stepped[PoissonPlan]):
         hessian = expected_hessian(moments.definite, coef, LOG)
         return raised(hessian / hessian[0, 0], 1e-8) * moments.n
 
+    def _numbers_at(self, coef: Array, moments: Moments, context: FitContext) -> NumberLaws:
+        """Return moments and tail laws of the columns, records counted by their means."""
+        radius2 = self._kappa(moments.n) * len(coef)
+        return context.numbers(self._expected_hessian(moments, coef), moments, radius2)
+
     def _winsor_limits(
-        self, moments: Moments, coef: Array, sizes: CountSizes, context: FitContext
+        self, numbers: NumberLaws, coef: Array, n: float, sizes: CountSizes
     ) -> WinsorLimits:
         """Return the winsor limits of numeric columns, with 2.5 sds of an outcome for the clip."""
         d = len(coef)
-        n = moments.n
         scales = self._scales()
         kappa = self._kappa(n)
         costs = Costs(
@@ -341,9 +354,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
             response=exponential,
             largest=sizes.largest_ratio,
         )
-        dispersion = TailLaw(sizes.tail).mean_square(1.0) / sizes.mean
-        hessian = self._expected_hessian(moments, coef) / n
-        return self._limits(hessian, coef, n * sizes.mean / dispersion, costs, context, moments)
+        dispersion = sizes.law.mean_square(1.0) / sizes.mean
+        return winsor_limits(numbers, coef, n * sizes.mean / dispersion, costs)
 
     def _pilot(
         self,
@@ -431,7 +443,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         Influences are not released yet.
         """
         cost = math.sqrt(len(pilot.local_model.coef)) * self._scales(FIRST_STEP).gradient / n
-        law = TailLaw(sizes.tail)
+        law = sizes.law
         largest = law.clip(cost)
         dispersion = law.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)

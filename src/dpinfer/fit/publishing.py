@@ -24,6 +24,7 @@ from dpinfer.result.statements import (
     REFERENCE_TOO_RARE,
     REPORTED,
     TOO_FEW_EVENTS,
+    TOO_FEW_RECORDS,
     TOO_NOISY,
     UNIDENTIFIED,
     Band,
@@ -124,6 +125,11 @@ def _status(j: int, inference: Inference, linearization: Linearization, context:
         return REPORTED
     if j == 0:
         return INTERCEPT_NOT_REPORTED
+    return _reason(j, inference, linearization, context)
+
+
+def _reason(j: int, inference: Inference, linearization: Linearization, context: FitContext) -> str:
+    """Return why a column other than the intercept is not reported."""
     why = inference.answers.why[j]
     if why == TAIL and (j, -1) in inference.alternative_columns:
         low, high = limits_in_units(linearization, context)
@@ -132,7 +138,9 @@ def _status(j: int, inference: Inference, linearization: Linearization, context:
         return REFERENCE_TOO_FEW_EVENTS + _other_reference(j, inference, context)
     if why == TOGETHER:
         return _status_together(j, inference, context)
-    return TOO_FEW_EVENTS if why == FEW else TOO_NOISY
+    if why == FEW:
+        return TOO_FEW_RECORDS if linearization.family.exact else TOO_FEW_EVENTS
+    return TOO_NOISY
 
 
 def _status_together(j: int, inference: Inference, context: FitContext) -> str:
@@ -187,20 +195,28 @@ def in_units(matrix: Array, fit: ReleasedFit, context: FitContext) -> Array:
 
 
 def in_the_geometry(design: Design, level: str) -> str:
-    """Return what the estimand of every stepped fit says; ``level`` is what the intercept is."""
+    """Return the sentences of the estimand of every stepped fit, without the last full stop.
+
+    ``level`` is what the intercept is.
+    """
     one = "row" if design.unit.many else "record"
     return (
-        f"in the fit, {one}s x far out count less, with the weight w(x) that is released with the result; where the "
-        "model is right that changes nothing, where it is not the others decide more of the line; a coefficient that "
-        "is not reported is in the model like any other, and its uncertainty is inside the intervals of the others; "
-        f"the intercept is the {level} at the released centre"
+        f"{one.capitalize()}s far from the centre count less in the fit, with the weight w(x) that is released with "
+        f"the result. Where the model is right this changes nothing; where it is not, {one}s near the centre decide "
+        "more. A coefficient that is not reported is in the model like any other; its uncertainty is inside the "
+        f"intervals of the others. The intercept is the {level} at the released centre"
     )
 
 
 def ordinary_words(design: Design, name: str) -> str:
-    """Return the words of the estimand: the ordinary regression."""
-    one = "row" if design.unit.many else "record"
+    """Return the words of the estimand: the ordinary regression.
+
+    How much a row counts is said here only where no ids and no weights say it (`counting`).
+    """
+    once = ""
+    if not design.unit.many and not design.unit.weights:
+        once = " and every record once"
     return (
-        f"the coefficients of the ordinary {name} that was asked for, with all columns of the formula, every {one} "
-        "once, values clipped to their declared bounds"
+        f"the coefficients of the ordinary {name}, with all columns of the formula{once}. Values beyond their "
+        "declared bounds count as the bound"
     )

@@ -154,15 +154,15 @@ def require_ids(design: Design, options: Options) -> None:
 class Subject:
     """The public facts about a fit for the ledger: what one record is, the purpose, the digest of the schema.
 
-    The ledger is told these; ``question`` goes into the result.  ``futility`` is what
-    `Recipe.futility` says: the user is warned of it before anything is booked.
+    The ledger is told these; ``question`` goes into the result.  ``low_budget`` is why hardly a
+    coefficient is expected to be reported: the user is warned of it before anything is booked.
     """
 
     unit: str = "one record"
     purpose: str = "fit"
     schema: str = ""
     question: Question | None = None
-    futility: str = ""
+    low_budget: str = ""
 
 
 def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
@@ -178,7 +178,12 @@ def entry(recipe: Recipe, n: int, subject: Subject) -> Entry:
             "a fit needs at least one record, unless the neighbours add-remove keep their number private"
         )
     return Entry(
-        subject.purpose, subject.unit, recipe.releases(n), recipe.neighbours, subject.schema
+        subject.purpose,
+        subject.unit,
+        recipe.releases(n),
+        recipe.neighbours,
+        subject.schema,
+        asked=recipe.budget,
     )
 
 
@@ -212,12 +217,12 @@ def fit(
     """
     workers.check()
     booked = entry(recipe, source.n, subject)
-    if subject.futility:
+    if subject.low_budget:
         remedies = "; ".join(REMEDIES)
         warnings.warn(
-            f"{subject.futility}. The budget is spent all the same; {remedies}",
+            f"{subject.low_budget}. The budget is spent all the same; {remedies}",
             LowBudgetWarning,
-            stacklevel=4,  # who called the fit of a model
+            stacklevel=5,  # who called the fit of a model
         )
     gate = Gate(booked, ledger, insecure_seed)
     opened = source.opened() if isinstance(source, Pending) else nullcontext(source)

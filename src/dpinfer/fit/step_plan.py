@@ -56,8 +56,8 @@ ESTIMATE = "estimate"
 REMAINDER = "rest"
 StepBudget = ZCDP | ApproxDP | NoPrivacy
 """The budgets of a stepped fit; without privacy the releases have no noise."""
-# a stage: its name, its sensitivity, and its number of releases
-_Stage = tuple[str, float, int]
+Stage = tuple[str, float, int]
+"""A stage: its name, its sensitivity, and its number of releases."""
 
 
 @dataclass(frozen=True)
@@ -76,22 +76,24 @@ class Releases:
         return tuple(release for _, releases in self.stages for release in releases)
 
 
-def _releases(stages: Sequence[_Stage], shares: Sequence[ZCDP | NoPrivacy]) -> Releases:
+def _releases(stages: Sequence[Stage], shares: Sequence[ZCDP | NoPrivacy]) -> Releases:
     pairs = zip(stages, shares, strict=True)
     return Releases(tuple((stage[0], _released(stage, share)) for stage, share in pairs))
 
 
-def _released(stage: _Stage, share: ZCDP | NoPrivacy) -> tuple[NoisySum, ...]:
+def _released(stage: Stage, share: ZCDP | NoPrivacy) -> tuple[NoisySum, ...]:
     """Return the releases of a stage, with equal shares."""
     name, bound, parts = stage
     if parts == 1:
         return (NoisySum(name, share, bound),)
-    part = ZCDP(share.rho / parts) if isinstance(share, ZCDP) else share
-    return tuple(NoisySum(f"{name}, {k + 1} of {parts}", part, bound) for k in range(parts))
+    split: Sequence[ZCDP | NoPrivacy] = share.split(*[1.0] * parts)
+    return tuple(
+        NoisySum(f"{name}, {k + 1} of {parts}", part, bound) for k, part in enumerate(split)
+    )
 
 
 @lru_cache(maxsize=256)
-def _planned(budget: StepBudget, stages: tuple[_Stage, ...], shares: tuple[float, ...]) -> Releases:
+def planned(budget: StepBudget, stages: tuple[Stage, ...], shares: tuple[float, ...]) -> Releases:
     """Return the releases of a budget: sums with Gaussian noise, whose costs add up exactly in zCDP."""
     if isinstance(budget, NoPrivacy):
         return _releases(stages, budget.split(*shares))
@@ -227,7 +229,7 @@ class StepPlan:
         stages = tuple(
             (name, in_floats(bounds[name], records), self.parts.get(name, 1)) for name in shares
         )
-        return _planned(self.budget, stages, tuple(shares.values()))
+        return planned(self.budget, stages, tuple(shares.values()))
 
     @property
     def cost(self) -> ZCDP | NoPrivacy:
@@ -244,8 +246,8 @@ class StepPlan:
 
     @property
     def promise(self) -> Budget:
-        """Return the cost in the terms in which the budget was given."""
-        return self.budget if isinstance(self.budget, ApproxDP) else self.cost
+        """Return the budget as it was given; the shares never add up to more."""
+        return self.budget
 
     def scales(
         self,

@@ -70,10 +70,9 @@ from dpinfer.inference.moments import (
     shrink,
 )
 from dpinfer.inference.newton import LocalModel
-from dpinfer.inference.posterior import Inference, ReleasedFit, Step, infer, varies
-from dpinfer.inference.posterior import posterior as inferred
+from dpinfer.inference.posterior import Equation, Inference, ReleasedFit, Step, infer
 from dpinfer.inference.tails import Clip, TailLaw
-from dpinfer.inference.winsorising import Costs, WinsorLimits, winsor_limits
+from dpinfer.inference.winsorising import WinsorLimits
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import (
     Linearization,
@@ -315,7 +314,8 @@ class Stepped(Generic[P]):
         noise, and a coefficient needs `MIN_SIGNAL` = 2.5 sds; for unbounded outcomes u is measured in units of
         c, so that c = 1.  In logistic regression c <= p(1 - p), p the mean of the outcome, and at least
         8 of n c must be 3 sds clear of the noise of score and Hessian before any coefficient is reported
-        (`dpinfer.inference.posterior.enough_events`).
+        (`dpinfer.inference.posterior.enough_events`).  The noise of the score is left out: it is smaller, and the
+        clip that it is in proportion to is not public.
         """
         scales = self._scales()
         d = len(self.design.names)
@@ -327,8 +327,7 @@ class Stepped(Generic[P]):
         spare = n * mean_slope - MIN_EVENTS
         if spare <= 0:
             return 0.0
-        by_score = scales.gradient * math.sqrt(radius2 * mean_slope)
-        return spare / math.hypot(by_score, scales.hessian * radius2 * mean_slope)
+        return spare / (scales.hessian * radius2 * mean_slope)
 
     def _kappa(self, n: float) -> float:
         """Return κ of the last step, with ``n`` records."""
@@ -407,19 +406,6 @@ class Stepped(Generic[P]):
             smallest,
             min(math.sqrt(smallest * math.sqrt(NEGLIGIBLE_VARIANCE / cost)), FARTHEST_SDS**2),
         )
-
-    def _limits(
-        self,
-        second_moments: Array,
-        coef: Array,
-        information: float,
-        costs: Costs,
-        context: FitContext,
-        moments: Moments,
-    ) -> WinsorLimits:
-        """Return winsor limits at pilot coefficients; ``second_moments`` weight records by h'."""
-        numbers = context.numbers(second_moments, moments, costs.radius2)
-        return winsor_limits(numbers, coef, information, costs)
 
     def _linearization(
         self,
@@ -506,23 +492,26 @@ class Stepped(Generic[P]):
         ``slope`` is the mean of h', ``clipped`` are the winsorised numbers.  A number that is not clear of
         its bias bound is withheld: the slope of the winsorised number is reported instead.
         """
-        reportable = ~limits.unknown & (limits.numbers.varies | varies(fit))
+        fit = replace(fit, limited=limits.limited)
+        equation = Equation.of(fit)
+        if not limits.limited.any():
+            return fit, infer(equation, clipped, self.plan.draws, seed)
+        reportable = ~limits.unknown & (limits.numbers.varies | equation.varies)
         withheld = limits.limited & ~reportable
         if self.plan.far_values == STRICT:
             withheld |= clipped
-        fit = replace(fit, limited=limits.limited)
         pilot = solved(fit.back, fit.last.coef_u + fit.last.step)
-        estimate = inferred(fit).estimate
+        estimate = equation.posterior().estimate
         # a bound grows with |slope|, so that it is taken at the larger of two noisy estimates
         bounds = limits.bounds(np.where(np.abs(pilot) > np.abs(estimate), pilot, estimate))
         bounds[2] = np.where(reportable, bounds[2], 0.0)
         bounded = self._bounded(fit, limits, bounds, slope, withheld)
-        inference = infer(bounded, clipped, self.plan.draws, seed)
+        inference = infer(equation.with_bias(bounded), clipped, self.plan.draws, seed)
         # a number that its own bias bound leaves without an interval adds no bias to the others
         not_clear = clipped & ~inference.reported & ~withheld
         if not_clear.any():
             bounded = self._bounded(fit, limits, bounds, slope, withheld | not_clear)
-            inference = infer(bounded, clipped, self.plan.draws, seed)
+            inference = infer(equation.with_bias(bounded), clipped, self.plan.draws, seed)
         return bounded, inference
 
     @staticmethod

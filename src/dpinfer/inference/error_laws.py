@@ -61,8 +61,8 @@ class LawOfError(Protocol):
         """Equal-tailed intervals, one a row."""
         ...
 
-    def bias_length(self, level: float, /) -> Array:
-        """Return how much longer each interval is because a bias is only bounded."""
+    def length_at(self, level: float, share: Array, /) -> Array:
+        """Return the length of each interval if this share of its variance were all of it."""
         ...
 
     def z_values(self, estimate: Array, /) -> Array:
@@ -159,9 +159,9 @@ class ErrorLaw:
         tail = (1 - level) / 2
         return estimate[:, None] + np.quantile(self.sample(), [tail, 1 - tail], axis=0).T
 
-    def bias_length(self, level: float) -> Array:  # noqa: ARG002
-        """Return 0: no bias is allowed for."""
-        return np.zeros(len(self.sampling))
+    def length_at(self, level: float, share: Array) -> Array:
+        """Return the length of each normal interval if this share of its variance were all of it."""
+        return np.asarray(-2 * ndtri((1 - level) / 2) * np.sqrt(share * np.diag(self.covariance())))
 
     def z_values(self, estimate: Array) -> Array:
         """Estimates over standard errors."""
@@ -259,17 +259,31 @@ def _p_values_gaussian(z: Array, tau2: Array) -> Array:
     return np.asarray(2 * ndtr(-root))
 
 
+def wald_is_exact(error: LawOfError) -> bool:
+    """Return whether the quadratic statistic has a chi-square distribution; else it is simulated."""
+    return (
+        isinstance(error, ErrorLaw)
+        and isinstance(error.noise, Gaussian)
+        and not error.spread().any()
+    )
+
+
+def draws_of_test(error: LawOfError, count: int) -> int:
+    """Return how many draws decide the p-value of ``count`` restrictions; 0 where it is computed."""
+    if count > 1:
+        return 0 if wald_is_exact(error) else error.draws
+    if isinstance(error, ErrorLaw) and not error.closed_form:
+        return error.draws
+    return 0
+
+
 def wald(difference: Array, error: LawOfError) -> tuple[float, float]:
     """Quadratic statistic and p-value of "the mapped target is 0" for a mapped estimate."""
     inverse = np.linalg.inv(error.covariance())
     statistic = float(difference @ inverse @ difference)
     if len(difference) == 1:  # one p-value for one number, wherever it is shown
         return statistic, float(error.p_values(difference)[0])
-    if (
-        isinstance(error, ErrorLaw)
-        and isinstance(error.noise, Gaussian)
-        and not error.spread().any()
-    ):
+    if wald_is_exact(error):
         return statistic, float(chdtrc(len(difference), statistic))
     draws = error.sample()
     beyond = np.einsum("ki,ij,kj->k", draws, inverse, draws) >= statistic
@@ -290,6 +304,9 @@ def _square_root(covariance: Array) -> Array:
 
 
 _PRECISE: Numerical[float] = 1e-13  # relative width of the bracket of a quantile
+_MIN_SHARE: Numerical[float] = 1e-12
+"""The smallest share of a variance of which an interval is computed."""
+_TINY: Numerical[float] = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -358,24 +375,27 @@ class BiasedNormal:
     @property
     def _bias(self) -> Array:
         """The largest bias around that middle, in standard errors."""
-        return np.asarray(
-            (self.above + self.below) / 2 / np.maximum(self._std_error, np.finfo(float).tiny)
-        )
+        return self._bias_over(self._std_error)
 
-    def _half_width(self, level: float) -> Array:
-        quantiles = np.array([folded_quantile(one, level) for one in self._bias.tolist()])
-        return np.asarray(quantiles * self._std_error)
+    def _bias_over(self, std_error: Array) -> Array:
+        """Return the largest bias in multiples of these standard errors."""
+        return np.asarray((self.above + self.below) / 2 / np.maximum(std_error, _TINY))
 
-    def bias_length(self, level: float) -> Array:
-        """Return by how much each interval is longer than a normal one with its standard error."""
-        normal = -ndtri((1 - level) / 2) * self._std_error
-        longer = 2 * np.maximum(self._half_width(level) - normal, 0.0)
-        # without a bias the two differ by the tolerance of the quantile
-        return np.asarray(np.where(self._bias > 0, longer, 0.0))
+    def _half_width(self, level: float, std_error: Array) -> Array:
+        biases = self._bias_over(std_error).tolist()
+        return np.array([folded_quantile(bias, level) for bias in biases]) * std_error
+
+    def length_at(self, level: float, share: Array) -> Array:
+        """Return the length of each interval if this share of its variance were all of it; the bound
+        of the bias stays.
+        """
+        # a variance of 0 would make the relative bias infinite
+        kept = np.sqrt(np.maximum(share, _MIN_SHARE))
+        return 2 * self._half_width(level, self._std_error * kept)
 
     def interval(self, estimate: Array, level: float) -> Array:
         """The shortest interval around the middle that covers at this level whatever the bias."""
-        half = self._half_width(level)
+        half = self._half_width(level, self._std_error)
         return np.stack([estimate + self._middle - half, estimate + self._middle + half], axis=1)
 
     @property

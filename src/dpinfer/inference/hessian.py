@@ -24,7 +24,6 @@ import numpy.typing as npt
 from dpinfer.inference.constants import (
     HESSIAN_PRIOR_SD,
     MAX_LEVEL_SHARE,
-    MAX_RARE_SHARE,
     MIN_HESSIAN_VARIANCE,
     MIN_NOISE_SDS,
     RARE_LEVEL_SHIFT,
@@ -159,10 +158,10 @@ def hessian_prior(
     variance_sd[0] = H.first_sd
     mean[0] = 0.0
     variance[0] = 1.0
-    # the correlation of a level of share p with a column is its shift of the mean, in sds, times √(p/(1 - p)), about √p
+    # the correlation of a level of share p with a column is its shift of the mean, in sds, times √(p/(1 - p)), about
+    # √p; its square is at most 1, as that of two numbers
     rare = np.where(columns.dummy, np.minimum(mean, 1 - mean), np.inf)
-    shares = np.minimum(rare, MAX_RARE_SHARE)
-    believed = RARE_LEVEL_SHIFT**2 * np.minimum.outer(shares, shares)
+    believed = np.minimum(RARE_LEVEL_SHIFT**2 * np.minimum.outer(rare, rare), 1.0)
     correlation *= believed / (
         believed + (M.entry_sd / np.sqrt(np.outer(M.variance, M.variance))) ** 2
     )
@@ -233,7 +232,7 @@ def hessian_posterior(
     base = forward.T @ S.matrix @ forward
 
     def judged(part: float) -> tuple[float, Array, Array, Array]:
-        """Return the log-likelihood of the release, eigenvalues and vectors of P in u, and the sds kept."""
+        """Return twice the log-likelihood of the release, eigenvalues and vectors of P in u, and the sds kept."""
         loose = np.where(S.limited, np.sqrt(max(HESSIAN_PRIOR_SD / part, 1.0)), 1.0)
         P = part * S.matrix * np.outer(loose, loose) + of_moments
         ratio = np.diag(P) / np.diag(S.matrix)
@@ -243,7 +242,7 @@ def hessian_posterior(
         values, vectors = np.linalg.eigh((P + P.T) / 2)
         values = np.maximum(values, 1e-9 * values[-1])
         gap = vectors.T @ (released - base) @ vectors
-        return _likelihood(gap, np.outer(values, values) + noise**2), values, vectors, kept
+        return twice_log_likelihood(gap, np.outer(values, values) + noise**2), values, vectors, kept
 
     likely = np.array([judged(float(part))[0] for part in _PARTS])
     weights = np.exp((likely - likely.max()) / 2)
@@ -262,7 +261,11 @@ def hessian_posterior(
     return HessianPosterior(Q, matrix, entry_sd, 1 - kept**2)
 
 
-def _likelihood(gap: Array, variance: Array) -> float:
+def twice_log_likelihood(gap: Array, variance: Array) -> float:
+    """Return 2 log p(gap), but for a constant, of a symmetric matrix with independent normal entries.
+
+    ``variance`` has their variances on the diagonal, and twice their variances off it.
+    """
     rows, others = np.triu_indices(len(gap))
     twice = np.where(rows == others, 1.0, 2.0)
     v = variance[rows, others]

@@ -26,9 +26,9 @@ from dpinfer.inference.constants import (
     MAX_STEP,
     MIN_RATE_RATIO,
     MIN_STEP_EIGENVALUE,
-    PILOT_EXPLAINED_SHARE,
     PILOT_LOG_MEAN_SD,
     PILOT_LOG_ODDS_SD,
+    PILOT_OUTCOME_VARIANCE,
     REMAINDER_SDS,
 )
 from dpinfer.inference.moments import Columns, preconditioner, raised
@@ -376,11 +376,13 @@ class LocalModel:
 def least_squares_pilot(moments: Array, score: Array, noise: Array, n: float) -> Array:
     """Return pilot coefficients of least squares in whitened columns, a ridge estimate.
 
-    ``noise`` is the noise covariance of the score.  A coefficient has a prior variance of .1/d.
+    Outcomes are in units of half their released range, and ``noise`` is the noise covariance of the score.
+    What the columns explain and what they leave have a prior variance of `PILOT_OUTCOME_VARIANCE` each, so that
+    a coefficient has 1/d of it.
     """
     d = len(moments)
     values, vectors = np.linalg.eigh(moments)
     values = np.maximum(values, 0.0)
-    error = float(np.trace(noise)) / d + PILOT_EXPLAINED_SHARE * n
+    error = float(np.trace(noise)) / d + PILOT_OUTCOME_VARIANCE * n
     along = vectors.T @ score
-    return np.asarray(vectors @ (values * along / (values**2 + error * d / PILOT_EXPLAINED_SHARE)))
+    return np.asarray(vectors @ (values * along / (values**2 + error * d / PILOT_OUTCOME_VARIANCE)))

@@ -291,16 +291,16 @@ def _doubt(fit: ReleasedFit, counted: Array) -> Array:
     v = uncentred @ counted
     noise = (last.scales.hessian, last.score_noise)
     if last.family.counts:
-        return _relative(v, last.hessian, last.score @ v, noise, MIN_EVENTS * fit.dispersion)
-    at_line = _relative(v, last.hessian, -np.abs(last.score @ v), noise)
+        return relative_noise(v, last.hessian, last.score @ v, noise, MIN_EVENTS * fit.dispersion)
+    at_line = relative_noise(v, last.hessian, -np.abs(last.score @ v), noise)
     inner = solved(moments.back, moments.score)  # the score as it was released
     v = moments.back.T @ counted
     noise = (moments.noise / 2, moments.noise)
-    at_zero = _relative(v, moments.released / 2, -np.abs(inner @ v), noise)
+    at_zero = relative_noise(v, moments.released / 2, -np.abs(inner @ v), noise)
     return np.minimum(at_line, at_zero)
 
 
-def _relative(
+def relative_noise(
     v: Array,
     hessian: Array,
     further: Array,
@@ -328,79 +328,6 @@ def enough_events(fit: ReleasedFit) -> bool:
     return bool(number >= MIN_EVENTS * fit.dispersion + SURE_SDS * noise)
 
 
-def varies(fit: ReleasedFit) -> npt.NDArray[np.bool_]:
-    """Return which columns have a variance, weighted by h', of at least `MIN_SIGNAL` noise sds of the Hessian."""
-    H = _last_hessian(fit)
-    return np.asarray(np.diag(H.raw) > MIN_SIGNAL * np.diag(H.entry_sd))
-
-
-def _last_hessian(fit: ReleasedFit) -> ReleasedMoments:
-    """Return the released Hessian about its own mean."""
-    last = fit.last
-    to_centre = np.eye(len(fit.centre))
-    to_centre[0, 1:] = fit.centre[1:]
-    return released_moments(last.hessian, fit.back @ to_centre, fit.columns, last.scales.hessian)
-
-
-def posterior(fit: ReleasedFit) -> Joint:
-    """Return the posterior of all coefficients given the releases, with a flat prior of the intercept."""
-    last = fit.last
-    columns = fit.columns
-    d = len(fit.centre)
-    H = _last_hessian(fit)
-    M = released_moments(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise)
-    pilot = solved(fit.back, last.coef_u)
-    # without an exact step a variance in H may differ from that in M by half anyway, limits or not
-    limited = fit.limited if last.exact else np.zeros(d, dtype=bool)
-    S = hessian_prior(H, M, fit.moments.matrix, columns, pilot, last.family, limited)
-    about_mean = np.eye(d)
-    about_mean[0, 1:] = (fit.centre - S.mean)[1:]
-    hessian = hessian_posterior(
-        last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments
-    )
-    law = _Equation(fit, S, hessian, about_mean, pilot).solved()
-    few = no_events(d) if last.exact else events(fit)
-    # if other columns explain a number nearly completely, its remaining information may be all due to the
-    # change of the Hessian along the step; what the rarity of a level cuts is its own noise
-    own = (
-        S.variance_sd if last.exact else np.hypot(S.variance_sd * np.sqrt(hessian.cut), law.changed)
-    )
-    level = few.level
-    if last.exact:
-        number = np.diag(S.matrix)
-        scarce = columns.dummy & (number < np.maximum(MIN_RECORDS, CLEAR_SDS * S.variance_sd))
-        level = np.where(scarce, NO_EVENTS, level)
-    curvature_correction = (
-        np.zeros(d) if last.exact else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
-    )
-    prior_sd = fit.sizes.copy()
-    prior_sd[0] /= _LOOSE
-    return Joint(
-        estimate=law.start + law.step,
-        prior_mean=law.start,
-        covariance=law.covariance,
-        sampling=law.sampling,
-        sizes=fit.sizes,
-        prior_sd=prior_sd,
-        basis=hessian.basis.T @ fit.back,
-        hessian=hessian.matrix,
-        hessian_sd=hessian.entry_sd,
-        own=own,
-        curvature_correction=curvature_correction,
-        bias_bound=fit.bias_bound,
-        few=level,
-        toward=few.level_toward,
-        reference_few=few.reference,
-        reference_toward=few.reference_toward,
-        group=np.where(columns.dummy, columns.group, -1).astype(float),
-        withheld=fit.withheld.astype(float),
-        centre=fit.centre,
-        contrasts=fit.contrasts,
-        shift=fit.shift,
-        terms=law.terms,
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class _Solution:
     """The prior mean, the posterior mean less that, its covariance, the part by sampling and other ``terms``.
@@ -417,14 +344,105 @@ class _Solution:
 
 
 @dataclass(frozen=True, eq=False)
-class _Equation:
-    """The score equation in the basis of the law of H, δ in coefficients at the centre."""
+class Equation:
+    """The score equation of a fit, in the basis of the posterior of H, with δ in coefficients at the centre.
+
+    ``released`` is H about its own mean, ``prior`` and ``hessian`` are its laws, and ``few`` the events of
+    levels.  None of these depends on the bias of the score, so that `with_bias` keeps them.
+    """
 
     fit: ReleasedFit
+    released: ReleasedMoments
     prior: HessianPrior
     hessian: HessianPosterior
     about_mean: Array
     pilot: Array
+    few: Events
+
+    @classmethod
+    def of(cls, fit: ReleasedFit) -> "Equation":
+        """Return the equation of a fit."""
+        last = fit.last
+        columns = fit.columns
+        d = len(fit.centre)
+        to_centre = np.eye(d)
+        to_centre[0, 1:] = fit.centre[1:]
+        H = released_moments(last.hessian, fit.back @ to_centre, columns, last.scales.hessian)
+        M = released_moments(fit.moments.released, fit.moments.back.T, columns, fit.moments.noise)
+        pilot = solved(fit.back, last.coef_u)
+        # without an exact step a variance in H may differ from that in M by half anyway, limits or not
+        limited = fit.limited if last.exact else np.zeros(d, dtype=bool)
+        S = hessian_prior(H, M, fit.moments.matrix, columns, pilot, last.family, limited)
+        about_mean = np.eye(d)
+        about_mean[0, 1:] = (fit.centre - S.mean)[1:]
+        hessian = hessian_posterior(
+            last.hessian, last.scales.hessian, S, fit.back @ about_mean, fit.moments
+        )
+        few = no_events(d) if last.exact else events(fit)
+        return cls(fit, H, S, hessian, about_mean, pilot, few)
+
+    def with_bias(self, fit: ReleasedFit) -> "Equation":
+        """Return the equation of the same fit with another bias, or with other numbers withheld."""
+        return replace(self, fit=fit)
+
+    @property
+    def varies(self) -> npt.NDArray[np.bool_]:
+        """Return which columns have a variance, weighted by h', of at least `MIN_SIGNAL` noise sds of the Hessian."""
+        return np.asarray(np.diag(self.released.raw) > MIN_SIGNAL * np.diag(self.released.entry_sd))
+
+    def posterior(self) -> Joint:
+        """Return the posterior of all coefficients given the releases, with a flat prior of the intercept."""
+        fit = self.fit
+        last = fit.last
+        columns = fit.columns
+        d = len(fit.centre)
+        S = self.prior
+        hessian = self.hessian
+        law = self.solved()
+        # if other columns explain a number nearly completely, its remaining information may be all due to the
+        # change of the Hessian along the step; what the rarity of a level cuts is its own noise
+        own = (
+            S.variance_sd
+            if last.exact
+            else np.hypot(S.variance_sd * np.sqrt(hessian.cut), law.changed)
+        )
+        few = self.few
+        level = few.level
+        if last.exact:
+            number = np.diag(S.matrix)
+            scarce = columns.dummy & (number < np.maximum(MIN_RECORDS, CLEAR_SDS * S.variance_sd))
+            level = np.where(scarce, NO_EVENTS, level)
+        curvature_correction = (
+            np.zeros(d)
+            if last.exact
+            else law.step**2 * np.where(columns.dummy, 1.0, fit.spread) / 2
+        )
+        prior_sd = fit.sizes.copy()
+        prior_sd[0] /= _LOOSE
+        return Joint(
+            estimate=law.start + law.step,
+            prior_mean=law.start,
+            covariance=law.covariance,
+            sampling=law.sampling,
+            sizes=fit.sizes,
+            prior_sd=prior_sd,
+            basis=hessian.basis.T @ fit.back,
+            hessian=hessian.matrix,
+            hessian_sd=hessian.entry_sd,
+            own=own,
+            curvature_correction=curvature_correction,
+            bias_bound=fit.bias_bound,
+            few=level,
+            toward=few.level_toward,
+            reference_few=few.reference,
+            reference_toward=few.reference_toward,
+            group=np.where(columns.dummy, columns.group, -1).astype(float),
+            withheld=fit.withheld.astype(float),
+            centre=fit.centre,
+            contrasts=fit.contrasts,
+            shift=fit.shift,
+            terms=law.terms,
+        )
 
     def solved(self) -> _Solution:
         """Return the posterior by fixed-point iteration: Cov(H (a + δ)) depends on the distribution of δ.
@@ -563,10 +581,11 @@ class Inference:
         return np.where(self.reported, self.answers.estimate, self.joint.coef)
 
 
-def infer(fit: ReleasedFit, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Inference:
+def infer(equation: Equation, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Inference:
     """Return the posterior and the reported coefficients; ``clipped`` marks the winsorised numbers."""
+    fit = equation.fit
     d = len(fit.centre)
-    joint = posterior(fit)
+    joint = equation.posterior()
     reported = joint.about(np.eye(d), draws, seed).known
     identified = fit.last.exact or (enough_events(fit) and not fit.without_events)
     if not identified:

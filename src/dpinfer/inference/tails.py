@@ -3,9 +3,9 @@
 | symbol | meaning                                                          | name in code     |
 | ------ | ---------------------------------------------------------------- | ---------------- |
 | s₀, p₀ | a size that clearly many records exceed, and their share         | `start`, `share` |
-| ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `_SHAPES`        |
-|        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `_MEAN_EXCESSES` |
-|        | how likely a law is before the counts are seen                   | `_prior_at`      |
+| ξ, τ   | shape and scale of P(s - s₀ > z) = p₀ (1 + ξ z/τ)^(-1/ξ)          | `shapes`         |
+|        | mean excess τ/(1 - ξ) beyond s₀, over s₀                         | `mean_excesses`  |
+|        | how likely a law is, given the counts                            | `weights`        |
 | b      | a clip, beyond s₀ or below it                                    | `clip`           |
 
 What exceeds a large size has nearly such a law, whatever the law of all sizes is (Pickands, 1975).
@@ -33,7 +33,7 @@ from dpinfer.numerics.reasons import Numerical
 
 # from the tail of a uniform law's kind to the heaviest that has a variance, without which the ordinary
 # regression has no standard errors either
-_SHAPES: Numerical[Array] = (np.arange(-12, 12) + 0.5)[:, None] / 24
+_SHAPES: Numerical[Array] = (np.arange(-12, 12) + 0.5) / 24
 # mean excesses beyond s₀, over s₀
 _MEAN_EXCESSES: Numerical[Array] = np.geomspace(0.05, 3.0, 27)
 
@@ -43,11 +43,17 @@ _MEAN_EXCESSES: Numerical[Array] = np.geomspace(0.05, 3.0, 27)
 # body that falls off fast leaves no room for a heavy tail that is nowhere seen.  All laws of this
 # class are equally likely before the counts are seen
 @cache
-def _prior_at(slack: float) -> Array:
-    return np.where(slack * _SHAPES / (1 - _SHAPES) <= _MEAN_EXCESSES, 1.0, 0.0)
+def _laws(slack: float) -> tuple[Array, Array]:
+    """Return ξ and the mean excess of each law."""
+    shapes, excesses = (
+        grid.ravel() for grid in np.meshgrid(_SHAPES, _MEAN_EXCESSES, indexing="ij")
+    )
+    possible = slack * shapes / (1 - shapes) <= excesses
+    return shapes[possible], excesses[possible]
 
 
-_TINY: Numerical[float] = 1e-12  # tails of a negative shape have an end
+_TINY: Numerical[float] = 1e-12
+_AT_END: Numerical[float] = 1e-6  # tails of a negative shape have an end, where 1 + ξ z/τ is 0
 _POINTS: Numerical[int] = 150  # sizes below s₀, and beyond it, at which a clip may be
 
 
@@ -87,12 +93,12 @@ class Tail:
         """The upper edge of each bin."""
         return np.append(self.largest, self.edges[:-1])
 
-    @property
+    @cached_property
     def _deviation(self) -> Array:
         """The sd of the noise of the count at or above each edge."""
         return np.asarray(np.sqrt(np.cumsum(np.broadcast_to(self.noise, self.bins) ** 2)))
 
-    @property
+    @cached_property
     def beyond(self) -> Array:
         """The share of records at or above each edge."""
         above = np.maximum.accumulate(np.cumsum(self.counts)) + self.caution * self._deviation
@@ -133,7 +139,7 @@ class Tail:
         """The upper edge of the farthest bin up to which counts are clear of the noise."""
         return float(np.append(self.largest, self.edges)[self.farthest_clear])
 
-    @property
+    @cached_property
     def farthest_clear(self) -> int:
         """The place of the farthest edge beyond which noise lets records be seen.
 
@@ -193,6 +199,21 @@ class TailLaw:
         """No size is larger."""
         return max(self.tail.largest, self.tail.end)
 
+    @property
+    def shapes(self) -> Array:
+        """ξ of each law."""
+        return _laws(FAILURE_RATE_SLACK)[0]
+
+    @property
+    def mean_excesses(self) -> Array:
+        """The mean excess of each law beyond s₀, over s₀."""
+        return _laws(FAILURE_RATE_SLACK)[1]
+
+    @property
+    def weights(self) -> Array:
+        """The posterior weight of each law; they add up to 1."""
+        return self._judged[0]
+
     @cached_property
     def _judged(self) -> tuple[Array, Array]:
         """Return the posterior weight of each law by the counts beyond s₀, and the share p₀ that fits it
@@ -211,35 +232,35 @@ class TailLaw:
         information = np.maximum((expected**2 / variance).sum(axis=-1), _TINY)
         records = (expected * counts / variance).sum(axis=-1) / information
         records = np.clip(records + self.tail.caution / np.sqrt(information), 1.0, n)
-        off = counts - records[..., None] * expected
+        off = counts - records[:, None] * expected
         log_likelihood = -0.5 * (off**2 / variance + np.log(variance)).sum(axis=-1)
         log_likelihood -= 0.5 * np.log(information)
-        prior = _prior_at(FAILURE_RATE_SLACK)
-        log_likelihood[prior == 0] = -np.inf
-        found = prior * np.exp(log_likelihood - log_likelihood.max())
+        found = np.exp(log_likelihood - log_likelihood.max())
         return found / found.sum(), records / n
 
-    def _survival(self, sizes: Array) -> Array:
-        """P(s > size | s > s₀) by each law; a size is no less than s₀."""
-        shape = _SHAPES[..., None]
-        scale = self.start * _MEAN_EXCESSES[:, None] * (1 - shape)
-        grown = np.maximum(1 + shape * (sizes - self.start) / scale, _TINY)
-        return np.asarray(grown ** (-1 / shape))
+    def _survival(self, sizes: Array, ends: Array | float = np.inf) -> Array:
+        """P(s > size | s > s₀) by each law, up to its end; a size is no less than s₀."""
+        shape = self.shapes[:, None]
+        scale = self.start * self.mean_excesses[:, None] * (1 - shape)
+        grown = 1 + shape / scale * (sizes - self.start)
+        # powers of what is left at the end of a law are next to 0, and slow
+        inside = (grown > _AT_END) & (sizes < np.reshape(ends, (-1, 1)))
+        return np.power(grown, -1 / shape, where=inside, out=np.zeros(grown.shape))
 
-    def _beyond(self, sizes: Array) -> Array:
-        """P(s > size) by each law."""
-        return np.asarray(self._judged[1][..., None] * self._survival(sizes))
+    def beyond(self, sizes: Array) -> Array:
+        """P(s > size) by each law; a size is no less than s₀."""
+        return np.asarray(self._judged[1][:, None] * self._survival(sizes, self.ends))
 
     @cached_property
-    def _ends(self) -> Array:
+    def ends(self) -> Array:
         """The size that each law expects next to no record to exceed, if there can be larger ones; no
         less than the bin in which records are clearly seen goes.
 
         So a bound that is too generous does not count.
         """
         records = np.maximum(self.tail.n * self._judged[1] / TAIL_END_RECORDS, 1.0)
-        scale = self.start * _MEAN_EXCESSES * (1 - _SHAPES)
-        farthest = self.start + scale * (records**_SHAPES - 1) / _SHAPES
+        scale = self.start * self.mean_excesses * (1 - self.shapes)
+        farthest = self.start + scale * (records**self.shapes - 1) / self.shapes
         return np.asarray(np.clip(farthest, self.tail.clear_reach, self._end))
 
     @cached_property
@@ -272,19 +293,19 @@ class TailLaw:
         """
         edges = self.tail.edges[::-1]
         inner = np.geomspace(edges[0], self.start, _POINTS, endpoint=False)
-        outer = np.geomspace(self.start, float(self._ends.max()), _POINTS)
+        outer = np.geomspace(self.start, float(self.ends.max()), _POINTS)
         counted = np.interp(np.log(inner), np.log(edges), np.log(self.tail.beyond[::-1]))
-        by_law = np.where(outer < self._ends[..., None], self._beyond(outer), 0.0)
-        by_law = by_law.reshape(-1, len(outer))
-        likely = self._judged[0].ravel()
+        by_law = self.beyond(outer)
         widths = np.diff(outer, prepend=outer[0]) + np.diff(outer, append=outer[-1])
         # by the second moment beyond s₀
         order = np.argsort(by_law @ (outer * widths))
-        ends = np.cumsum(likely[order])
+        ends = np.cumsum(self.weights[order])
         steps = np.arange(GROUPS + 1) / GROUPS
         within = np.clip(ends, steps[:-1, None], steps[1:, None])
         shares = np.diff(within, axis=-1, prepend=steps[:-1, None])
-        averages = GROUPS * shares @ by_law[order]
+        of_law = np.empty_like(shares)
+        of_law[:, order] = GROUPS * shares
+        averages = of_law @ by_law
         inside = np.broadcast_to(np.exp(counted), (GROUPS, len(inner)))
         # counts and laws may disagree at s₀
         return np.append(inner, outer), np.minimum.accumulate(
@@ -326,7 +347,7 @@ class CountSizes:
     of the mean that the capped mean shows, if counts over their mean have one law:
     d log E min(μξ, c)/d log μ = E[μξ; μξ < c]/E min(μξ, c).  The noise of the pilot over what it shows
     is least where c/E[y; y < c] is.  ``reach`` is how far counts are seen to go, ``largest`` what a
-    few of them are expected to exceed, ``tail`` the histogram itself.
+    few of them are expected to exceed, ``law`` their law by the histogram itself.
     """
 
     cap: float
@@ -334,8 +355,13 @@ class CountSizes:
     mean: float
     shows: float
     reach: float
-    tail: Tail
+    law: TailLaw
     largest: float = 1.0
+
+    @property
+    def tail(self) -> Tail:
+        """The released histogram."""
+        return self.law.tail
 
     @property
     def event(self) -> float:
@@ -362,7 +388,8 @@ class CountSizes:
     @classmethod
     def of(cls, tail: Tail) -> "CountSizes":
         """Return the estimates from a released histogram of sizes, the largest first."""
-        sizes, over = TailLaw(tail).curve
+        law = TailLaw(tail)
+        sizes, over = law.curve
         over = np.minimum(over, tail.beyond[-2])  # what is 0 is in the last bin
         pieces = (over[1:] + over[:-1]) / 2 * np.diff(sizes)
         below = sizes[0] * over[0] + np.append(0.0, np.cumsum(pieces))
@@ -374,6 +401,6 @@ class CountSizes:
             mean=float(below[-1]),
             shows=float(shown[best] / below[best]),
             reach=tail.clear_reach,
-            tail=tail,
-            largest=TailLaw(tail).exceeded_by(MIN_TAIL_RECORDS),
+            law=law,
+            largest=law.exceeded_by(MIN_TAIL_RECORDS),
         )

@@ -117,8 +117,8 @@ class Histograms:
     counts: tuple[Array, ...]
     noise: float
 
-    def _bins(self) -> tuple[Array, Array, Array, Array]:
-        """Lower and upper ends of disjoint bins, their counts and the sd of each."""
+    def bins(self) -> tuple[Array, Array, Array, Array]:
+        """Return lower and upper ends of disjoint bins, their counts and the sd of each."""
         low, high, counts, variance = (np.zeros(0) for _ in range(4))
         for (first, last), own in zip(self.ends, self.counts, strict=True):
             edges = np.linspace(first, last, len(own) + 1)
@@ -141,7 +141,7 @@ class Histograms:
         """Laws of the distances from ``centre`` above and below it, in units of ``unit``, which is the
         sd; None for a side without room for records beyond one sd.
         """
-        low, high, counts, noise = self._bins()
+        low, high, counts, noise = self.bins()
 
         def law(near: Array, far: Array) -> TailLaw | None:
             order = np.argsort(-near)
@@ -197,6 +197,18 @@ class NumberLaws:
         """Return the distance from the mean that a few records are expected to exceed."""
         sizes = [law.exceeded_by(MIN_TAIL_RECORDS) for law in self.laws[j] if law is not None]
         return math.sqrt(self.variance[j]) * max(sizes, default=1.0)
+
+    def candidates(self, j: int) -> Array:
+        """Return the limits that are tried, in sds: from one to the farthest distance."""
+        farthest = self.farthest[j] / math.sqrt(self.variance[j])
+        return np.geomspace(1.0, max(farthest, 1.0), _CANDIDATES)
+
+    @cached_property
+    def straight_fractions(self) -> Mapping[int, Array]:
+        """Return 1 - f of each candidate of each number in least squares, where it is the same for every slope."""
+        return {
+            j: _fraction(sides, self.candidates(j), 1.0, straight) for j, sides in self.laws.items()
+        }
 
     def gentle(self, coef: Array, largest: float) -> Array:
         """Return coefficients of a logarithm whose slopes make the means of the few farthest records
@@ -355,8 +367,11 @@ def winsor_limits(
     for j, sides in numbers.laws.items():
         sd = math.sqrt(variance[j])
         slope = float(coef[j]) * sd
-        limits = np.geomspace(1.0, max(farthest[j] / sd, 1.0), _CANDIDATES)
-        bias = _bounds(sides, limits, slope, costs.response)[0]
+        limits = numbers.candidates(j)
+        if costs.response is straight:
+            bias = numbers.straight_fractions[j]
+        else:
+            bias = _fraction(sides, limits, slope, costs.response)
         reaches = costs.reach(limits, slope)
         tolerance = numbers.tolerance[j]
         stretch = costs.stretch(reaches, tolerance)
@@ -380,60 +395,189 @@ def winsor_limits(
     return WinsorLimits(numbers, costs.response, chosen, distance, reach, winsorised, unknown)
 
 
-def _bounds(sides: Sides, limits: Array, slope: float, response: Response) -> Array:
-    """Return 1 - f, the change of the mean outcome, and the mean square of what residuals change by, of
-    each limit; lengths are in sds.
+def relative_bias(sides: Sides, limits: Array) -> Array:
+    """Return 1 - f of least squares at each limit, in sds: the share of a slope that a limit may change.
+
+    Under the identity link it does not depend on the slope.
+    """
+    return np.asarray(_fraction(sides, limits, 1.0, straight))
+
+
+def clipped_moments(sides: Sides, limits: Array) -> tuple[Array, Array]:
+    """Return what each limit c, in sds, changes of a mean, and E[x (x - x_c)], of a variance of 1.
+
+    The two sides move a mean in opposite ways, so that the larger one bounds the change.  A variance
+    changes by at most twice E[x (x - x_c)], as x² - x_c² <= 2 x (x - x_c); a covariance with another
+    column by that share of it, if the mean of that column is straight in x.  Both are those of the heaviest
+    group of tail laws: a limit is chosen by the same counts, so that it is short where they are low.
+    """
+    shift, share = np.zeros((2, GROUPS, len(limits)))
+    for law in sides:
+        if law is None:
+            continue
+        edges, survival = law.curves
+        sizes = (edges[1:] + edges[:-1]) / 2
+        mass = survival[:, :-1] - survival[:, 1:]
+        number, first, second = (
+            _sums_beyond(mass * values, sizes, limits) for values in (1.0, sizes, sizes**2)
+        )
+        shift = np.maximum(shift, first - limits * number)
+        share += second - limits * first
+    return np.asarray(shift.max(axis=0)), np.asarray(np.minimum(share, 1.0).max(axis=0))
+
+
+def _fraction(sides: Sides, limits: Array, slope: float, response: Response) -> Array:
+    """Return 1 - f of each limit, the root mean square of the groups of laws; lengths are in sds.
 
     The bounds are convex in the weight of a tail, so they are computed for each group of laws alike,
-    and their squares averaged.  The mean square is the median of groups: that of counts can rest on
-    records of which a law expects less than one.
+    and their squares averaged.
     """
     beyond = _Beyond.of(sides, limits, slope, response)
-    inside = np.maximum(1 - beyond.second, SMALLEST)
-    rest = abs(slope) * (1 - _FRACTIONS)[:, None]
-    at = _at_root(beyond.score - rest * inside)
-    fraction = 1 - at(np.broadcast_to(_FRACTIONS[:, None], beyond.score.shape))
-    square = at(beyond.square) + (slope * fraction) ** 2 * inside[:, 0]
-    mean = np.sqrt((at(beyond.change) ** 2).mean(axis=0))
-    return np.stack([np.sqrt((fraction**2).mean(axis=0)), mean, np.median(square, axis=0)])
+    return _root_mean_square(beyond.fraction)
+
+
+def _bounds(sides: Sides, limits: Array, slope: float, response: Response) -> Array:
+    """Return 1 - f, the change of the mean outcome, and the mean square of what residuals change by, of
+    each limit, as `_fraction` does.
+
+    The mean square is the median of groups: that of counts can rest on records of which a law expects
+    less than one.
+    """
+    beyond = _Beyond.of(sides, limits, slope, response)
+    square = beyond.at(beyond.square) + (slope * beyond.fraction) ** 2 * beyond.inside[:, 0]
+    mean = _root_mean_square(beyond.at(beyond.change))
+    return np.stack([_root_mean_square(beyond.fraction), mean, np.median(square, axis=0)])
+
+
+def _root_mean_square(of_groups: Array) -> Array:
+    return np.asarray(np.sqrt((of_groups**2).mean(axis=0)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """The records on one side of a number: their ``sizes``, the ``share`` of each in each group of laws, and
+    μ(fβx) for each f, as ``mean``; μ(βc) ``at_limit``.  ``toward`` is β times the sign of the side.
+    """
+
+    limits: Array
+    sizes: Array
+    share: Array
+    mean: Array
+    at_limit: Array
+    toward: float
+
+    @classmethod
+    def of(
+        cls, law: TailLaw, sign: float, limits: Array, slope: float, response: Response
+    ) -> "_Side":
+        """Return the records of a side beyond the smallest limit."""
+        edges, survival = law.curves
+        sizes = (edges[1:] + edges[:-1]) / 2
+        first = int(np.searchsorted(sizes, limits.min()))
+        sizes = sizes[first:]
+        survival = survival[:, None, first:]
+        toward = sign * slope
+        return cls(
+            limits,
+            sizes,
+            survival[..., :-1] - survival[..., 1:],
+            response(toward * _FRACTIONS[:, None] * sizes),
+            response(toward * limits),
+            toward,
+        )
+
+    def sum(self, values: Array) -> Array:
+        """Return the sums of values over the records beyond each limit."""
+        return _sums_beyond(self.share * values, self.sizes, self.limits)
+
+    @cached_property
+    def number(self) -> Array:
+        """Return the share of the records beyond each limit."""
+        return _sums_beyond(self.share, self.sizes, self.limits)
+
+    @cached_property
+    def first(self) -> Array:
+        """Return the sum of x."""
+        return self.sum(self.sizes)
+
+    @cached_property
+    def total(self) -> Array:
+        """Return the sum of μ(fβx)."""
+        return self.sum(self.mean)
+
+    @property
+    def score(self) -> Array:
+        """Return the sum of x (μ(fβx) - μ(βc))."""
+        product = self.sum(self.sizes * self.mean)
+        return math.copysign(1.0, self.toward) * (product - self.at_limit * self.first)
+
+    @property
+    def square(self) -> Array:
+        """Return the sum of (μ(fβx) - μ(βc))²."""
+        squares = self.sum(self.mean**2)
+        return squares - 2 * self.at_limit * self.total + self.at_limit**2 * self.number
+
+    @property
+    def change(self) -> Array:
+        """Return the change of the mean outcome."""
+        level = self.toward * (1 - _FRACTIONS)[:, None] * self.first
+        return np.abs(self.total - self.at_limit * self.number + level)
 
 
 @dataclass(frozen=True, eq=False)
 class _Beyond:
-    """Means over records beyond each limit, for each group of tail laws and each f: of x (μ(fβx) -
-    μ(βc)), of its square without x, of the change of the mean outcome, and of x².
-    """
+    """Means over records beyond each limit, for each group of tail laws and each f."""
 
-    score: Array
-    square: Array
-    change: Array
-    second: Array
+    sides: tuple[_Side, ...]
+    slope: float
+    shape: tuple[int, int, int]
 
     @classmethod
     def of(cls, sides: Sides, limits: Array, slope: float, response: Response) -> "_Beyond":
-        """Both sides of a number."""
-        score, square, change = np.zeros((3, GROUPS, len(_FRACTIONS), len(limits)))
-        second = np.zeros((GROUPS, 1, len(limits)))
-        for law, sign in zip(sides, (1.0, -1.0), strict=True):
-            if law is None:
-                continue
-            edges, survival = law.curves
-            sizes = (edges[1:] + edges[:-1]) / 2
-            share = survival[:, None, :-1] - survival[:, None, 1:]
-            toward = sign * slope
-            mean = response(toward * _FRACTIONS[:, None] * sizes)
-            at_limit = response(toward * limits)
-            number, first, total, product, squares = (
-                _sums_beyond(share * values, sizes, limits)
-                for values in (1.0, sizes, mean, sizes * mean, mean**2)
-            )
-            score += math.copysign(1.0, toward) * (product - at_limit * first)
-            square += squares - 2 * at_limit * total + at_limit**2 * number
-            second += _sums_beyond(share * sizes**2, sizes, limits)
-            moved = total - at_limit * number + toward * (1 - _FRACTIONS)[:, None] * first
-            # the two sides move the mean in opposite ways
-            change = np.maximum(change, np.abs(moved))
-        return cls(score, square, change, second)
+        """Return both sides of a number."""
+        own = tuple(
+            _Side.of(law, sign, limits, slope, response)
+            for law, sign in zip(sides, (1.0, -1.0), strict=True)
+            if law is not None
+        )
+        return cls(own, slope, (GROUPS, len(_FRACTIONS), len(limits)))
+
+    @cached_property
+    def inside(self) -> Array:
+        """Return E[x²; |x| <= c]."""
+        beyond = np.zeros((GROUPS, 1, self.shape[-1]))
+        for side in self.sides:
+            beyond += side.sum(side.sizes**2)
+        return np.maximum(1 - beyond, SMALLEST)
+
+    @cached_property
+    def at(self) -> Callable[[Array], Array]:
+        """Return the interpolation of values to the f at which gain and loss are equal."""
+        score = np.zeros(self.shape)
+        for side in self.sides:
+            score += side.score
+        return _at_root(score - abs(self.slope) * (1 - _FRACTIONS)[:, None] * self.inside)
+
+    @cached_property
+    def fraction(self) -> Array:
+        """Return 1 - f of each group and limit."""
+        return 1 - self.at(np.broadcast_to(_FRACTIONS[:, None], self.shape))
+
+    @property
+    def square(self) -> Array:
+        """Return E (μ(fβx) - μ(βc))² beyond each limit."""
+        found = np.zeros(self.shape)
+        for side in self.sides:
+            found += side.square
+        return found
+
+    @property
+    def change(self) -> Array:
+        """Return the change of the mean outcome: the two sides move it in opposite ways."""
+        found = np.zeros(self.shape)
+        for side in self.sides:
+            np.maximum(found, side.change, out=found)
+        return found
 
 
 def _at_root(gap: Array) -> Callable[[Array], Array]:

@@ -187,11 +187,12 @@ class Linearization:
         places = np.flatnonzero(self.clipped)
         if not len(places):
             return rows
-        first = rows[..., :1]
+        first = rows[..., 0]
         found = rows.copy()
-        found[..., places] = np.clip(
-            rows[..., places], first * self.low[places], first * self.high[places]
-        )
+        # in place and column by column: an index of columns would copy them twice
+        for j in places:
+            column = found[..., j]
+            np.clip(column, first * self.low[j], first * self.high[j], out=column)
         return found
 
 

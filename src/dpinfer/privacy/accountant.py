@@ -25,12 +25,16 @@ ApproxDP total   a first entry alone: exact composition, because nothing was see
                  beforehand, too
 
 How one rule goes over into another is proved in docs/ledger.md.
+
+Nothing is rounded in favour of a fit.  Shares and totals count as the decimals that the ledger
+stores, and sums of them are exact; what takes more than sums is rounded up, and its part of δ down.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -49,6 +53,16 @@ from dpinfer.mechanisms.privacy_cost import (
 )
 from dpinfer.numerics.arrays import boundary
 from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
+from dpinfer.privacy.decimals import (
+    added,
+    float_above,
+    float_below,
+    multiplied,
+    subtracted,
+    written,
+    written_down,
+    written_up,
+)
 from dpinfer.privacy.release import (
     Additive,
     NoisySum,
@@ -61,15 +75,12 @@ from dpinfer.privacy.release import (
 Total = PureDP | ZCDP | ApproxDP
 """A budget that releases are counted against."""
 
-ROUNDING = 1e-12
-"""The relative amount by which a sum may exceed its total by rounding alone."""
-
-SEARCHED = 1e-9
-"""The same for an ε that was found by a search."""
-
 _NOTHING_LEFT = 1e-9  # share of a total's ρ that no fit can use
 _SEARCHED_SHARE = 1e-9  # relative error of the ρ of the largest fit
 _SPARE = 1e-8  # share of the largest fit's ε that is kept for rounding
+_SEARCHED = 1e-9  # relative error of an ε that a search found, where the total is used up exactly
+_SUMMED = 2.0**-44  # relative error of a float sum of divergences
+_HALF = Decimal("0.5")
 _GRID = 4000  # steps of the privacy loss per release, so that rounding up costs at most 1/4000 of ε
 _LARGEST_GRID = 200_000
 _SMALLEST_DELTA = 1e-12  # below it the rounding of the convolutions counts
@@ -91,21 +102,25 @@ def counted_in(total: Total) -> str:
     return "epsilon" if isinstance(total, PureDP) else "rho"
 
 
-def added_up(total: Total, releases: Sequence[Release]) -> float:
+def added_up(total: Total, releases: Sequence[Release]) -> Decimal:
     """Return the costs of releases one by one, added up, so that any part of them is judged by
     itself: ε for a PureDP total, ρ for others.
     """
     if isinstance(total, PureDP):
-        return spent(total, releases)
-    return math.fsum(rho_of(release) for release in releases)
+        return added(map(_pure_cost, releases))
+    return _rho_together(releases)
 
 
 def affordable(total: Total, releases: Sequence[Release]) -> bool:
-    """Whether the total pays for all releases together, up to rounding."""
+    """Whether the total pays for all releases together.
+
+    Guarantee [rounded_outward]: never where they cost more than the total in real numbers, be it by
+    the last digit of a float.
+    """
     if not isinstance(total, ApproxDP):
-        return spent(total, releases) <= limit(total) * (1 + ROUNDING)
-    epsilon = total.epsilon * (1 + SEARCHED)
-    delta = total.delta - delta_of(releases)
+        return _sum_for(total, releases) <= written(limit(total))
+    epsilon = float_below(written(total.epsilon))
+    delta = float_below(_delta_left(total, releases))
     if delta <= 0:
         return False
     if zcdp_epsilon(releases, delta) <= epsilon:
@@ -141,35 +156,70 @@ def spent(total: Total, releases: Sequence[Release]) -> float:
     """
     if not releases:
         return 0.0
-    if not isinstance(total, ApproxDP) and any(isinstance(r, ShownLevels) for r in releases):
-        raise LedgerError(
-            f"levels take a delta, and this ledger, which counts {measure(total)}, has none: state them in the schema, "
-            "or use a ledger with an (epsilon, delta) total"
-        )
-    if isinstance(total, PureDP):
-        if not all(isinstance(r.share, PureDP) for r in releases):
-            raise LedgerError(
-                "this ledger counts pure epsilon and cannot pay for zCDP: use a ZCDP or ApproxDP total"
-            )
-        return math.fsum(r.share.epsilon for r in releases if isinstance(r.share, PureDP))
-    if isinstance(total, ZCDP):
-        return math.fsum(rho_of(r) for r in releases)
-    delta = total.delta - delta_of(releases)
+    if not isinstance(total, ApproxDP):
+        return written_up(_sum_for(total, releases))
+    delta = float_below(_delta_left(total, releases))
     if delta <= 0:
         return math.inf
     by_order = min(zcdp_epsilon(releases, delta), _renyi_epsilon(releases, delta))
     return min(by_order, _exact_epsilon(releases, delta, by_order))
 
 
-def rho_of(release: Release) -> float:
+def _sum_for(total: PureDP | ZCDP, releases: Sequence[Release]) -> Decimal:
+    """Return the sum of the costs in the terms of a total that adds them up."""
+    if any(isinstance(r, ShownLevels) for r in releases):
+        raise LedgerError(
+            f"levels take a delta, and this ledger, which counts {measure(total)}, has none: state them in the schema, "
+            "or use a ledger with an (epsilon, delta) total"
+        )
+    return added_up(total, releases)
+
+
+def _delta_left(total: ApproxDP, releases: Sequence[Release]) -> Decimal:
+    """Return what the levels among the releases leave of δ."""
+    taken = added(written(r.delta) for r in releases if isinstance(r, ShownLevels))
+    return subtracted(written(total.delta), taken)
+
+
+def _pure_cost(release: Release) -> Decimal:
+    if not isinstance(release.share, PureDP):
+        raise LedgerError(
+            "this ledger counts pure epsilon and cannot pay for zCDP: use a ZCDP or ApproxDP total"
+        )
+    return written(release.share.epsilon)
+
+
+@lru_cache(maxsize=16_384)
+def _rho(share: PureDP | ZCDP) -> Decimal:
+    """Return the cost of a share in zCDP, ε²/2 of a pure one."""
+    if isinstance(share, ZCDP):
+        return written(share.rho)
+    return _half_square(share.epsilon)
+
+
+def _half_square(number: float) -> Decimal:
+    square = multiplied(written(number), written(number))
+    return multiplied(square, _HALF)
+
+
+def rho_of(release: Release) -> Decimal:
     """Return the cost of a release in zCDP."""
     assert not isinstance(release.share, NoPrivacy)
-    return release.share.zcdp().rho
+    return _rho(release.share)
+
+
+def _rho_together(releases: Sequence[Release]) -> Decimal:
+    return added(map(rho_of, releases))
+
+
+def _mu(rho: Decimal) -> float:
+    """Return the parameter μ = sqrt(2ρ) of Gaussian releases, rounded up."""
+    return math.nextafter(math.sqrt(2 * float_above(rho)), math.inf) if rho else 0.0
 
 
 def zcdp_epsilon(releases: Sequence[Release], delta: float) -> float:
     """Return ε at δ of the sum of ρ."""
-    return epsilon_from_zcdp(math.fsum(rho_of(r) for r in releases), delta)
+    return epsilon_from_zcdp(float_above(_rho_together(releases)), delta)
 
 
 def _renyi_epsilon(releases: Sequence[Release], delta: float, ceiling: float = math.inf) -> float:
@@ -177,16 +227,18 @@ def _renyi_epsilon(releases: Sequence[Release], delta: float, ceiling: float = m
     is clearly above ``ceiling``.
     """
     minima = [release.objective for release in releases if isinstance(release, PerturbedMinimum)]
-    zcdp = math.fsum(
-        r.mask**2 / 2 if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases
-    )
     if not minima:
         return math.inf
+    zcdp = float_above(
+        added(
+            _half_square(r.mask) if isinstance(r, PerturbedMinimum) else rho_of(r) for r in releases
+        )
+    )
     smallest = zcdp + math.fsum(objective.lower_limit for objective in minima)
     if epsilon_from_renyi(smallest * (1 + ORDERS), delta) > ceiling:
         return math.inf
     curves = np.sum([objective.divergences() for objective in minima], axis=0)
-    return epsilon_from_renyi(curves + zcdp * (1 + ORDERS), delta)
+    return epsilon_from_renyi((curves + zcdp * (1 + ORDERS)) * (1 + _SUMMED), delta)
 
 
 @dataclass(frozen=True)
@@ -213,7 +265,7 @@ class _Losses:
 
 def _losses(releases: Sequence[Release]) -> _Losses | None:
     """Return the losses by kind; None if a release has a zCDP cost and nothing else."""
-    rhos: list[float] = []
+    rhos: list[Decimal] = []
     pure: list[float] = []
     perturbed: list[PerturbedObjective] = []
     for release in releases:
@@ -223,10 +275,10 @@ def _losses(releases: Sequence[Release]) -> _Losses | None:
             rhos.append(rho_of(release))
         elif isinstance(release, PerturbedMinimum):
             perturbed.append(release.objective)
-            rhos.append(release.mask**2 / 2)
+            rhos.append(_half_square(release.mask))
         else:
             return None
-    return _Losses(math.sqrt(2 * math.fsum(rhos)), tuple(pure), tuple(perturbed))
+    return _Losses(_mu(added(rhos)), tuple(pure), tuple(perturbed))
 
 
 def _exact_epsilon(releases: Sequence[Release], delta: float, epsilon: float) -> float:
@@ -242,8 +294,8 @@ def _exact_epsilon(releases: Sequence[Release], delta: float, epsilon: float) ->
             return epsilon
         return boundary(lambda e: profile(e) <= delta, epsilon, 0.0, 1e-13)[0]
     only_pure = losses.mu == 0 and not losses.perturbed
-    added = math.fsum(losses.pure) if only_pure else math.inf
-    return min(added, _composed_epsilon(losses, delta, epsilon))
+    in_sum = float_above(added(map(written, losses.pure))) if only_pure else math.inf
+    return min(in_sum, _composed_epsilon(losses, delta, epsilon))
 
 
 def _composed_epsilon(losses: _Losses, delta: float, size: float) -> float:
@@ -356,8 +408,14 @@ class Count:
         if self.late or self._delta <= 0:
             return math.inf
         if isinstance(self.total, ApproxDP) and len(self.entries) > 1:
-            return self._filter.epsilon(self._releases)
-        return spent(self.total, self._releases)
+            found = self._filter.epsilon(self._releases)
+        else:
+            found = spent(self.total, self._releases)
+        # where the total is used up, the search for ε ends a little above it
+        upper = limit(self.total)
+        if upper < found <= upper * (1 + _SEARCHED) and self.paid():
+            return upper
+        return found
 
     def left(self) -> float:
         """Return the total less what its sum, or the filter that would judge a further entry, has
@@ -365,9 +423,12 @@ class Count:
         """
         if self.late or self._delta <= 0:
             return 0.0
-        if isinstance(self.total, ApproxDP) and self.entries:
-            return max(0.0, self.total.epsilon - self._filter.epsilon(self._releases))
-        return max(0.0, limit(self.total) - spent(self.total, self._releases))
+        if not isinstance(self.total, ApproxDP):
+            counted = _sum_for(self.total, self._releases)
+            return max(0.0, written_down(subtracted(written(limit(self.total)), counted)))
+        if not self.entries:
+            return self.total.epsilon
+        return max(0.0, self.total.epsilon - self._filter.epsilon(self._releases))
 
     def largest(self) -> float:
         """Return the most that one further fit may cost, in the terms of the total, if all its
@@ -414,12 +475,11 @@ class Count:
         )
 
     @property
-    def _delta(self) -> float:
+    def _delta(self) -> Decimal:
         """The part of δ that the levels of the first entry leave; 1 where there is none."""
         if not isinstance(self.total, ApproxDP):
-            return 1.0
-        taken = delta_of(self.entries[0]) if self.entries else 0.0
-        return self.total.delta - taken
+            return Decimal(1)
+        return _delta_left(self.total, self.entries[0] if self.entries else ())
 
     @property
     def _releases(self) -> list[Release]:
@@ -430,13 +490,13 @@ class Count:
         """The filter: by the first entry, which nothing was seen before, and then by whether all
         are Gaussian.
         """
-        assert isinstance(self.total, ApproxDP)
         order, branch = self.orders
         if not _gaussian(self.entries[0]):
-            return _Filter(self._delta, order)
+            return _Filter(float_below(self._delta), order)
+        others = multiplied(self._delta, written(BRANCH))
         if all(map(_gaussian, self.entries)):
-            return _Filter((1 - BRANCH) * self._delta, None)
-        return _Filter(BRANCH * self._delta, branch)
+            return _Filter(float_below(subtracted(self._delta, others)), None)
+        return _Filter(float_below(others), branch)
 
 
 @dataclass(frozen=True)
@@ -453,10 +513,10 @@ class _Filter:
         return GAUSSIAN if self.order is None else f"Renyi filter of order {self.order:.3g}"
 
     def admits(self, releases: Sequence[Release], epsilon: float) -> bool:
+        limit = float_below(written(epsilon))
         if self.order is None:
-            mu = math.sqrt(2 * math.fsum(map(rho_of, releases)))
-            return float(gaussian_delta(epsilon * (1 + SEARCHED), mu)) <= self.delta
-        return self._at_order(releases) <= epsilon * (1 + ROUNDING)
+            return float(gaussian_delta(limit, _mu(_rho_together(releases)))) <= self.delta
+        return self._at_order(releases) <= limit
 
     def epsilon(self, releases: Sequence[Release]) -> float:
         """Return an ε at ``delta`` of these releases: at most that of the total exactly if the
@@ -468,7 +528,7 @@ class _Filter:
         """
         by_rho = zcdp_epsilon(releases, self.delta)
         if self.order is None:
-            mu = math.sqrt(2 * math.fsum(map(rho_of, releases)))
+            mu = _mu(_rho_together(releases))
             return boundary(
                 lambda e: float(gaussian_delta(e, mu)) <= self.delta, by_rho, 0.0, 1e-13
             )[0]
@@ -477,6 +537,7 @@ class _Filter:
     def _at_order(self, releases: Sequence[Release]) -> float:
         assert self.order is not None
         divergence = math.fsum(_divergence(release, self.order) for release in releases)
+        divergence *= 1 + _SUMMED
         return float(epsilon_at(np.array(self.order - 1), np.array(divergence), self.delta))
 
 
@@ -515,7 +576,7 @@ def _sum_of(rho: float) -> tuple[Release, ...]:
 
 def _divergence(release: Release, order: float) -> float:
     """Return D_α of one release: never above ρα, which its share allows."""
-    by_rho = rho_of(release) * order
+    by_rho = float(rho_of(release)) * order
     if isinstance(release.share, PureDP):
         return min(by_rho, _of_randomised_response(release.share.epsilon, order))
     if isinstance(release, PerturbedMinimum):

@@ -18,9 +18,12 @@ from numbers import Real
 from dpinfer.errors import BudgetError
 from dpinfer.mechanisms import privacy_cost
 from dpinfer.numerics.noise_laws import NO_NOISE, Gaussian, Law, SphericalLaplace
+from dpinfer.privacy.decimals import added, written
 
 LARGEST_DELTA = 0.1
 """A δ from here on is no promise."""
+_SMALL = 1e-3  # numbers below it are written as powers of ten
+_EXPONENT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class PureDP:
         _require_representable("epsilon", self.epsilon, 1e100)
 
     def split(self, *weights: float) -> tuple["PureDP", ...]:
-        """Split the budget into shares that add up to it.
+        """Split the budget into shares that add up to it, and never to more.
 
         Parameters
         ----------
@@ -69,7 +72,7 @@ class PureDP:
         tuple of PureDP
             One share per weight.
         """
-        return tuple(PureDP(self.epsilon * w) for w in _fractions(weights))
+        return tuple(map(PureDP, _shares(self.epsilon, weights)))
 
     def pure(self) -> "PureDP":
         """Return the pure budget of the same cost, which is this one."""
@@ -94,8 +97,8 @@ class PureDP:
 
     @property
     def amount(self) -> str:
-        """Return the number with its name."""
-        return f"epsilon = {self.epsilon:.6g}"
+        """Return the number with its symbol."""
+        return f"ε = {self.epsilon:.6g}"
 
     def __str__(self) -> str:
         return f"pure differential privacy with {self.amount}"
@@ -136,7 +139,7 @@ class ZCDP:
         )  # the squares of all epsilons and their shares
 
     def split(self, *weights: float) -> tuple["ZCDP", ...]:
-        """Split the budget into shares that add up to it.
+        """Split the budget into shares that add up to it, and never to more.
 
         Parameters
         ----------
@@ -148,7 +151,7 @@ class ZCDP:
         tuple of ZCDP
             One share per weight.
         """
-        return tuple(ZCDP(self.rho * w) for w in _fractions(weights))
+        return tuple(map(ZCDP, _shares(self.rho, weights)))
 
     def pure(self) -> PureDP:
         """Return the pure budget of the same cost.
@@ -201,8 +204,8 @@ class ZCDP:
 
     @property
     def amount(self) -> str:
-        """Return the number with its name."""
-        return f"rho = {self.rho:.6g}"
+        """Return the number with its symbol."""
+        return f"ρ = {self.rho:.6g}"
 
     def __str__(self) -> str:
         return f"zero-concentrated differential privacy (zCDP) with {self.amount}"
@@ -269,8 +272,13 @@ class ApproxDP:
         """
         return ZCDP(privacy_cost.zcdp_from_approx(self.epsilon, self.delta))
 
+    @property
+    def amount(self) -> str:
+        """Return both numbers with their symbols."""
+        return f"ε = {self.epsilon:.6g}, δ = {power_of_ten(self.delta)}"
+
     def __str__(self) -> str:
-        return f"(epsilon, delta)-differential privacy with epsilon = {self.epsilon:.6g}, delta = {self.delta:.6g}"
+        return f"(ε, δ)-differential privacy with {self.amount}"
 
 
 @dataclass(frozen=True)
@@ -314,6 +322,16 @@ Budget = Share | ApproxDP
 """The budgets that a user may declare."""
 
 
+def power_of_ten(number: float) -> str:
+    """Return a number as people write a small one: 10⁻⁶, 5·10⁻⁷, 0.01."""
+    if number >= _SMALL:
+        return f"{number:.6g}"
+    digits, _, exponent = f"{number:.5e}".partition("e")
+    digits = digits.rstrip("0").rstrip(".")
+    power = f"10{str(int(exponent)).translate(_EXPONENT)}"
+    return power if digits == "1" else f"{digits}·{power}"
+
+
 def compose(shares: Iterable[Share]) -> Share:
     """Return the cost of adaptive releases together.
 
@@ -338,7 +356,7 @@ def require_promise(budget: object) -> None:
     """
     if isinstance(budget, ApproxDP) and budget.delta >= LARGEST_DELTA:
         raise BudgetError(
-            f"delta = {budget.delta:.6g} is no promise: it must be below {LARGEST_DELTA:g}, and should be far below "
+            f"δ = {budget.delta:.6g} is no promise: it must be below {LARGEST_DELTA:g}, and should be far below "
             "1 / the number of records, for example 1e-6"
         )
 
@@ -352,8 +370,8 @@ def weak_delta(budget: object, n: int | None) -> str:
     if not isinstance(budget, ApproxDP) or not n or budget.delta < 1 / n:
         return ""
     return (
-        f"delta = {budget.delta:.6g} is not below 1/n = {1 / n:.6g}: a procedure that publishes one whole record at "
-        "random keeps such a promise. Choose delta far below 1/n."
+        f"δ = {power_of_ten(budget.delta)} is not below 1/n = {1 / n:.6g}: a procedure that publishes one whole record "
+        "at random keeps such a promise. Choose δ far below 1/n."
     )
 
 
@@ -374,6 +392,15 @@ def _require_representable(name: str, number: float, largest: float) -> None:
 def _require_delta(delta: object) -> None:
     if isinstance(delta, bool) or not isinstance(delta, Real) or not (0 < float(delta) < 1):
         raise BudgetError(f"delta must lie strictly between 0 and 1, not {delta!r}")
+
+
+def _shares(amount: float, weights: tuple[float, ...]) -> list[float]:
+    """Return shares of an amount whose decimals never add up to more than its own."""
+    shares = [amount * w for w in _fractions(weights)]
+    while added(map(written, shares)) > written(amount):
+        largest = shares.index(max(shares))
+        shares[largest] = math.nextafter(shares[largest], 0.0)
+    return shares
 
 
 def _fractions(weights: tuple[float, ...]) -> list[float]:

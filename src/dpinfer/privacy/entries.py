@@ -12,7 +12,7 @@ from dpinfer.errors import LedgerError
 from dpinfer.mechanisms.privacy_cost import PerturbedObjective
 from dpinfer.persistence import FileNames
 from dpinfer.privacy.accountant import Total, renyi_orders
-from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP, Share, compose
+from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, PureDP, Share, compose
 from dpinfer.privacy.release import (
     LaplaceMinimum,
     NoisyCounts,
@@ -57,7 +57,8 @@ class Entry:
     (UTC).
 
     ``by`` says who asked for them and ``request`` names what was asked; both are empty where the
-    holder of the data fits by himself.
+    holder of the data fits by himself.  ``asked`` is the budget in the terms in which it was asked;
+    None in ledgers of earlier versions.  Nothing is derived from it: the events are what is paid.
     """
 
     purpose: str
@@ -69,6 +70,7 @@ class Entry:
     time: str = ""
     by: str = ""
     request: str = ""
+    asked: Budget | None = None
 
     @property
     def cost(self) -> Share:
@@ -132,7 +134,10 @@ def entry_text(entry: Entry) -> str:
     """Return an entry as it is stored, with its cost for readers; nothing is derived from that."""
     try:
         cost = persistence.encode(entry.cost, NAMES)
-        text = _text({**persistence.encode(entry, _NAMES), "version": VERSION, "cost": cost})
+        fields = persistence.encode(entry, _NAMES)
+        if entry.asked is None:
+            del fields["asked"]  # as in ledgers of earlier versions
+        text = _text({**fields, "version": VERSION, "cost": cost})
         if _entry(text) != entry:
             raise KeyError
     except _UNREADABLE:  # written, it would lock the ledger

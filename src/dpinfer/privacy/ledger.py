@@ -6,16 +6,26 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from decimal import ROUND_FLOOR, Decimal
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import DpinferError, LedgerError, one_of_two
 from dpinfer.privacy import accountant
 from dpinfer.privacy.accountant import Count, Total, renyi_orders
-from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP, require_promise
+from dpinfer.privacy.budget import (
+    ZCDP,
+    ApproxDP,
+    NoPrivacy,
+    PureDP,
+    power_of_ten,
+    require_promise,
+)
+from dpinfer.privacy.decimals import written, written_up
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
+from dpinfer.privacy.release import Additive, Release, ShownLevels
+from dpinfer.privacy.shares import TotalShares
 from dpinfer.privacy.store import (
     RESTORE,
     CopiedStore,
@@ -27,9 +37,14 @@ from dpinfer.privacy.store import (
     to_jsonl,
 )
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from dp_accounting.dp_event import DpEvent
+
 Allowance = PureDP | ZCDP
 """The share of a total that one analyst may spend: ε of a PureDP total, ρ of others."""
 
+_COLUMNS = ["time", "purpose", "by", "epsilon", "delta", "rho", "share", "used", "rule", "release"]
 _REPEATED = "this request was booked before and is not booked twice: look for its result"
 
 
@@ -47,6 +62,8 @@ class Preview:
         Why it does not.
     rule : str
         The composition rule that decides.
+    statement : str
+        As `Ledger.statement` would say it; empty where the entry is refused.
     """
 
     spent: float
@@ -55,6 +72,7 @@ class Preview:
     accepted: bool
     reason: str = ""
     rule: str = ""
+    statement: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,6 +138,9 @@ class Ledger:
         A title of the data; empty by default.
     neighbours : optional
         Another name of ``adjacency``.
+    allow_larger_delta : bool
+        Whether fits may be booked through this object whose δ is larger than that of the total;
+        False by default, as a larger δ is mostly a typing error that costs much of the total.
 
     Notes
     -----
@@ -153,11 +174,13 @@ class Ledger:
         title: str = "",
         *,
         neighbours: str | None = None,
+        allow_larger_delta: bool = False,
     ) -> None:
         adjacency = one_of_two("adjacency=", adjacency, "neighbours=", neighbours)
         self._terms = _new_terms(total, unit, adjacency, title)
         self._store: Store = MemoryStore(header_text(self._terms))
         self._last_seen = self._store.rows()[0]
+        self._allow_larger_delta = allow_larger_delta
 
     @classmethod
     def create(
@@ -209,13 +232,16 @@ class Ledger:
         return cls._in(FileStore.create(Path(path).resolve(), header))
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls, path: str | os.PathLike[str], *, allow_larger_delta: bool = False) -> Self:
         """Open the ledger in a file, after a check that it is complete.
 
         Parameters
         ----------
         path : path
             The file that `create` made.
+        allow_larger_delta : bool
+            Whether fits may be booked through this object whose δ is larger than that of the total;
+            False by default.
 
         Returns
         -------
@@ -238,6 +264,7 @@ class Ledger:
         verification = ledger.verify()
         if not verification.ok:
             raise LedgerError(verification.fault)
+        ledger._allow_larger_delta = allow_larger_delta
         return ledger
 
     @classmethod
@@ -254,6 +281,7 @@ class Ledger:
     @classmethod
     def _in(cls, store: Store) -> Self:
         ledger = cls.__new__(cls)
+        ledger._allow_larger_delta = False
         ledger._store = store
         ledger._last_seen = _unbroken(store, store.rows())[0]
         ledger._terms = terms_of(ledger._last_seen[1])
@@ -263,6 +291,11 @@ class Ledger:
     def total(self) -> Total:
         """Return the budget for everything that is ever released from these data."""
         return self._terms.total
+
+    @property
+    def shares(self) -> TotalShares:
+        """Return the total as 100 %, for costs and allowances in words."""
+        return TotalShares(self.total)
 
     @property
     def unit(self) -> str:
@@ -340,7 +373,7 @@ class Ledger:
         Allowances are counted in it: the sum is valid whatever the entries depend on.
         """
         releases = [event for entry in entries for event in entry.events]
-        return accountant.added_up(self.total, releases)
+        return written_up(accountant.added_up(self.total, releases))
 
     def preview(self, entry: Entry, within: Allowance | None = None) -> Preview:
         """Show the ledger as it would be after an entry; nothing is written, and nothing is raised.
@@ -374,8 +407,14 @@ class Ledger:
             self._stored(entry, within)
             refusal = self._refusal(entries, entry, within)
             after = self._count([*entries, entry])
-            largest = math.nan if refusal else after.largest()
-            return Preview(after.spent(), after.left(), largest, not refusal, refusal, after.rule)
+            spent = after.spent()
+            left = after.left()
+            if refusal:
+                return Preview(spent, left, math.nan, False, refusal, after.rule)
+            largest = after.largest()
+            share = self.shares.of(self.added_up([*entries, entry]))
+            words = self.shares.statement(share, largest)
+            return Preview(spent, left, largest, True, "", after.rule, words)
         except DpinferError as fault:
             return Preview(math.nan, math.nan, math.nan, False, str(fault))
 
@@ -394,6 +433,121 @@ class Ledger:
         last_seen = self._last_seen
         entries = self._entries(self._store.rows(), last_seen)
         return entries, self._count(entries)
+
+    def __repr__(self) -> str:
+        """Return the place, the total, the number of entries, and the statement."""
+        place = "in memory" if self.path is None else str(self.path)
+        try:
+            entries, count = self.read()
+        except LedgerError:
+            return f"<Ledger {place}: it cannot be read>"
+        number = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+        return f"<Ledger {place}, {self.total.amount}, {number}: {self._statement(entries, count)}>"
+
+    def statement(self) -> str:
+        """Say how much of the total is used, and what the next question may cost.
+
+        Returns
+        -------
+        str
+            Two sentences.  The percentage adds up over entries; it is that of the command line and of
+            the pages of a desk.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> dp.Ledger(dp.ApproxDP(2.0, 1e-6)).statement()
+        '0 % of the total is used. The next question may cost up to ε = 2.'
+        """
+        return self._statement(*self.read())
+
+    def _statement(self, entries: Iterable[Entry], count: Count) -> str:
+        return self.shares.statement(self.shares.of(self.added_up(entries)), count.largest())
+
+    def to_frame(self) -> "pd.DataFrame":
+        """Return the entries as a data frame, the oldest first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per entry: ``time`` (UTC), ``purpose``, ``by`` whom it was asked, the budget as it
+            was asked (``epsilon``, ``delta``, ``rho``; NaN where it has none), its ``share`` of the
+            total, the share ``used`` by it and all entries before, the composition ``rule`` by which
+            the total pays, and the ``release`` id.  Entries of earlier versions, which did not keep
+            the budget, have the ε of their releases.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> ledger = dp.Ledger(dp.ZCDP(0.5), unit="one person-year")
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.ZCDP(0.2))
+        >>> _ = ledger.book(model.entry(20_190))
+        >>> ledger.to_frame()[["purpose", "rho", "share", "used"]].round(2).to_dict("records")
+        [{'purpose': 'LinearRegression: mdvis ~ physlm', 'rho': 0.2, 'share': 0.4, 'used': 0.4}]
+        """
+        import pandas as pd  # noqa: PLC0415  (slow to load)
+
+        entries, count = self.read()
+        used = accumulate((self.added_up([entry]) for entry in entries), initial=0.0)
+        rows = [
+            {
+                "time": entry.time,
+                "purpose": entry.purpose,
+                "by": entry.by,
+                **self._budget_of(entry),
+                "share": self.shares.of(self.added_up([entry])),
+                "used": self.shares.of(so_far),
+                "rule": rule,
+                "release": entry.release,
+            }
+            for entry, rule, so_far in zip(entries, count.rules(), list(used)[1:], strict=True)
+        ]
+        return pd.DataFrame(rows, columns=_COLUMNS)
+
+    def _budget_of(self, entry: Entry) -> dict[str, float]:
+        """Return the budget of an entry as it was asked, by its keys."""
+        asked = entry.asked
+        if asked is None and isinstance(self.total, ApproxDP):
+            asked = ApproxDP(accountant.spent(self.total, entry.events), self.total.delta)
+        if asked is None:
+            asked = entry.cost
+        delta = 0.0 if isinstance(asked, PureDP) else math.nan
+        return {
+            "epsilon": getattr(asked, "epsilon", math.nan),
+            "delta": getattr(asked, "delta", delta),
+            "rho": getattr(asked, "rho", math.nan),
+        }
+
+    def to_dp_event(self) -> "DpEvent":
+        """Return the releases of all entries as an event of dp_accounting, to be composed by its accountants.
+
+        Returns
+        -------
+        dp_accounting.DpEvent
+            A `ComposedDpEvent` with one event per release: `GaussianDpEvent` for Gaussian noise,
+            `RandomizedResponseDpEvent` for pure ε, and `ZCDpEvent` for others.
+
+        Raises
+        ------
+        LedgerError
+            If levels were learned: their part of δ has no event.
+
+        Notes
+        -----
+        An accountant composes releases whose sizes were fixed beforehand.  The filters of the ledger
+        also hold where later fits were chosen by earlier results, and may count a little more.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> dp.Ledger(dp.ZCDP(0.5)).to_dp_event()
+        ComposedDpEvent(events=[])
+        """
+        from dp_accounting import dp_event  # noqa: PLC0415  (slow to load)
+
+        releases = [release for entry in self.entries() for release in entry.events]
+        return dp_event.ComposedDpEvent([_dp_event(release) for release in releases])
 
     def to_jsonl(self) -> str:
         """Return the header and all entries as JSON lines with their hashes, for an auditor.
@@ -526,7 +680,8 @@ class Ledger:
             raise _RefusedError(lambda: _REPEATED)
         if within is not None:
             own = [other for other in entries if other.by == entry.by]
-            if self.added_up([*own, entry]) > _amount(within) * (1 + accountant.ROUNDING):
+            events = [event for other in (*own, entry) for event in other.events]
+            if accountant.added_up(self.total, events) > written(_amount(within)):
                 raise _RefusedError(lambda: self._beyond(own, entry, within))
         if not self._count([*entries, entry]).paid():
             raise _RefusedError(lambda: self._too_much(entries, entry))
@@ -555,6 +710,7 @@ class Ledger:
                     f"the ledger's {name} is '{ours}' and the fit's is '{theirs}'{self._protects(entry)}, so their "
                     f"costs do not add up: use a ledger made with {name}='{theirs}'"
                 )
+        self._require_delta(entry)
         kind = PureDP if isinstance(self.total, PureDP) else ZCDP
         if within is not None and not isinstance(within, kind):
             raise LedgerError(
@@ -562,6 +718,16 @@ class Ledger:
                 f"{kind.__name__}"
             )
         return entry_text(entry)
+
+    def _require_delta(self, entry: Entry) -> None:
+        """Refuse a budget with a larger δ than the total has, unless that was confirmed."""
+        wrong = larger_delta(self.total, entry.asked)
+        if wrong and not self._allow_larger_delta:
+            cost = self.shares.percent(self.added_up([entry]))
+            raise LedgerError(
+                f"{wrong}, and the fit would cost {cost} of the total; nothing was booked. Lower δ, or confirm "
+                "it with --allow-larger-delta, in Python dp.Ledger.open(path, allow_larger_delta=True)"
+            )
 
     def _protects(self, entry: Entry) -> str:
         """Return which side protects rows and which all rows of a unit, where they differ."""
@@ -578,27 +744,28 @@ class Ledger:
                 "levels come first: how much of an (epsilon, delta) total's delta they take is fixed by its first "
                 "entry, and this ledger has one; learn ranges alone, and state the levels in the schema"
             )
-        limit = accountant.limit(self.total)
-        largest = rounded_down(self._count(entries).largest(), 6)
+        largest = self._count(entries).largest()
         needed = accountant.spent(self.total, entry.events)
-        there = (
-            f"the ledger has {accountant.measure(self.total)} = {largest:.6g} left of {limit:.6g}"
-        )
-        if isinstance(self.total, ApproxDP):
-            there += f" at delta = {self.total.delta:.6g} for a next fit"
+        less = ""
         if needed <= largest:  # it is judged by another filter
-            there += ", less where its noise is not all Gaussian, as that of a penalised fit"
-        return f"{there}, and this fit needs {needed:.6g}: lower its budget or stop here"
+            less = ", less where its noise is not all Gaussian, as that of a penalised fit"
+        sign = self.shares.sign
+        return (
+            f"this costs {sign} = {needed:.6g}, and the next question may cost up to "
+            f"{self.shares.up_to(largest, 6)} of the total, {self.total.amount}{less}: lower its budget, or stop here"
+        )
 
     def _beyond(self, own: Sequence[Entry], entry: Entry, within: Allowance) -> str:
         """Return why the allowance does not pay for the entry, next to the ``own`` ones of its
         asker.
         """
-        left = rounded_down(_amount(within) - self.added_up(own), 6)
+        amount = self.added_up([entry])
+        left = max(0.0, _amount(within) - self.added_up(own))
         return (
-            f"the allowance of {entry.by!r} has {accountant.counted_in(self.total)} = {left:.6g} left of "
-            f"{_amount(within):.6g}, and this fit needs {self.added_up([entry]):.6g}: lower its budget, or ask for a "
-            "larger allowance"
+            f"this costs {self.shares.cost(entry.asked, amount)}, and the allowance of {entry.by!r}, "
+            f"{self.shares.percent(_amount(within))} of the total, has {self.shares.percent(left)} left, for "
+            f"{self.shares.up_to(self.shares.epsilon(left), 6)} at most: lower its budget, or ask for a larger "
+            "allowance"
         )
 
     # A copy would be a second budget for the same data, so there are none.
@@ -611,21 +778,45 @@ class Ledger:
     def __sklearn_clone__(self) -> Self:
         return self
 
-    def __reduce__(self) -> tuple[Any, tuple[Path]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         if self.path is None:
             raise LedgerError(
                 "a ledger in memory cannot be sent to another process, where it would be spent twice: "
                 "use dp.Ledger.create(path)"
             )
-        return type(self).open, (self.path,)
+        return _opened, (type(self), self.path, self._allow_larger_delta)
 
 
-def rounded_down(amount: float, digits: int) -> float:
-    """Return an amount that may be spent, in so many digits, and never above what there is."""
-    if not amount > 0:
-        return 0.0
-    step = Decimal(1).scaleb(Decimal(amount).adjusted() + 1 - digits)
-    return float(Decimal(amount).quantize(step, ROUND_FLOOR))
+def _opened(cls: type[Ledger], path: Path, allow_larger_delta: bool) -> Ledger:
+    """Return the ledger of another process, opened in this one."""
+    return cls.open(path, allow_larger_delta=allow_larger_delta)
+
+
+def larger_delta(total: Total, asked: object) -> str:
+    """Return what is wrong with a budget whose δ is larger than the total's; empty if nothing is."""
+    if not isinstance(total, ApproxDP) or not isinstance(asked, ApproxDP):
+        return ""
+    if asked.delta <= total.delta:
+        return ""
+    return f"δ = {power_of_ten(asked.delta)} is larger than the δ of the total, {power_of_ten(total.delta)}"
+
+
+def _dp_event(release: Release) -> "DpEvent":
+    """Return the event of one release: what it is known by, or its share in zCDP, which bounds it."""
+    from dp_accounting import dp_event  # noqa: PLC0415  (slow to load)
+
+    share = release.share
+    if isinstance(release, ShownLevels):
+        raise LedgerError(
+            "levels take a part of delta, and dp_accounting has no event for that: read the ledger by spent()"
+        )
+    if isinstance(share, PureDP):
+        # randomised response dominates every ε-private release (Kairouz, Oh and Viswanath, 2015)
+        return dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(share.epsilon)), 2)
+    assert isinstance(share, ZCDP)
+    if isinstance(release, Additive):
+        return dp_event.GaussianDpEvent(1 / math.sqrt(2 * share.rho))
+    return dp_event.ZCDpEvent(share.rho)
 
 
 def _amount(allowance: Allowance) -> float:

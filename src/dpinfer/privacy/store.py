@@ -216,6 +216,17 @@ class FileStore:
         number, body, mark = row
         return number, body, mark
 
+    def newest(self, limit: int, where: str = "1", values: Sequence[object] = ()) -> list[str]:
+        """Return the texts of at most ``limit`` rows that fulfil a condition in SQL, the newest first.
+
+        The header is no such row, and hashes are not checked: `chain_fault` does that for all rows.
+        """
+        statement = (
+            f"SELECT body FROM chain WHERE number > 0 AND ({where}) ORDER BY number DESC LIMIT ?"
+        )
+        with transaction(self.path, "BEGIN", kind=self._kind) as connection:
+            return [body for (body,) in connection.execute(statement, (*values, limit))]
+
     def append(self, write: Callable[[list[Row]], str]) -> Row:
         """Add a text and wait until it is on the disk."""
         with transaction(self.path, "BEGIN IMMEDIATE", kind=self._kind) as connection:

@@ -56,7 +56,8 @@ class Figures:
     ``columns`` are those that are described, with what is public about them; ``by`` names the
     grouping column, empty where there is none, and ``groups`` are its levels.  ``confidence`` is
     the level of the intervals, ``n`` the number of records or units where it is public; ``derived``
-    names the columns that stand in no table.
+    names the columns that stand in no table, ``by_label`` is the label of the grouping column, if the
+    schema has one.
     """
 
     figures: tuple[Figure, ...]
@@ -68,6 +69,7 @@ class Figures:
     unit: Unit
     privacy: Privacy
     derived: tuple[str, ...] = ()
+    by_label: str = ""
 
     @property
     def shown_groups(self) -> tuple[Level | None, ...]:

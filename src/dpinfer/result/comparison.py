@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from dpinfer.result.grid import (
     latex_page,
     markdown_page,
 )
+from dpinfer.result.readable_units import NOTE, factors, scaled
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import INTERCEPT
 
@@ -178,17 +180,30 @@ class Comparison:
         """Return the rows of the table; alternatives to a coefficient are indented under it."""
         tables = [self._rows(result) for result in self.results]
         by_name = [{(row["instead_of"], row["name"]): row for row in rows} for rows in tables]
+        labels = {key: row["label"] for rows in reversed(by_name) for key, row in rows.items()}
         marks = self._marks()
         return [
             GridRow(
-                name, tuple(self._cell(rows.get((of, name)), marks) for rows in by_name), bool(of)
+                labels[of, name],
+                tuple(self._cell(rows.get((of, name)), marks) for rows in by_name),
+                bool(of),
             )
             for of, name in _order(tables)
         ]
 
+    @cached_property
+    def units(self) -> dict[str, int]:
+        """Return the units that a row is for, the same in all models; rows for one unit are left out."""
+        found: dict[str, int] = {}
+        for result in self.results:
+            rows = result.table_with_alternatives(self.level)
+            for name, factor in factors(result, rows).items():
+                found[name] = max(factor, found.get(name, 1))
+        return found
+
     def _rows(self, result: FitResult) -> list[dict[str, Any]]:
         """Return the rows of one model; an intercept has no ratio."""
-        rows = coefficient_table.rows(result, self.level)
+        rows = scaled(coefficient_table.rows(result, self.level), self.units)
         if not self.ratios:
             return rows
         return [row for row in rows if row["name"] not in (INTERCEPT, AT_ZERO)]
@@ -223,6 +238,7 @@ class Comparison:
             *listed,
             *coefficient_table.about_missing(rows),
             *coefficient_table.about_alternatives(rows),
+            *([NOTE] if self.units else []),
         ]
 
     def warnings(self) -> list[str]:
@@ -251,7 +267,7 @@ class Comparison:
         Returns
         -------
         DataFrame
-            model, term, and the columns of `FitResult.to_frame`; with ``ratios`` also ratio,
+            model, term, the columns of `FitResult.to_frame`, and label; with ``ratios`` also ratio,
             ratio_low and ratio_high, without intercepts.  Alternatives to coefficients that are not
             reported are not in it.
 
@@ -271,8 +287,11 @@ class Comparison:
             for row in result.table(self.level):
                 if self.ratios and row["name"] == INTERCEPT:
                     continue
-                numbers = {key: cell for key, cell in row.items() if key != "name"}
-                rows.append({"model": name, "term": row["name"], **numbers, **self._ratio(row)})
+                numbers = {key: cell for key, cell in row.items() if key not in ("name", "label")}
+                words = {"label": row["label"]}
+                rows.append(
+                    {"model": name, "term": row["name"], **numbers, **self._ratio(row), **words}
+                )
         return frame_of(rows)
 
     def _ratio(self, row: Mapping[str, Any]) -> dict[str, float]:
@@ -287,17 +306,24 @@ class Comparison:
             "ratio_high": shown["high"],
         }
 
-    def summary(self) -> str:
-        """Return the table as text: `to_text` under the name that results and descriptions use.
+    def summary(self, *, full: bool = False) -> str:
+        """Return the table as text.
+
+        Parameters
+        ----------
+        full : bool
+            Whether all notes are under the table, as in `to_text`; by default there are ten lines at
+            most.
 
         Returns
         -------
         str
             A page of 80 columns, to print.
         """
-        return self.to_text()
+        notes = self.notes() if full else text.essential(self.notes())
+        return self._page(text.PAGE_WIDTH, notes)
 
-    def to_text(self, width: int = 80) -> str:
+    def to_text(self, width: int = text.PAGE_WIDTH) -> str:
         """Return the table as text, with all notes.
 
         Intervals stand under their estimates, and models that have no room beside the others under
@@ -324,13 +350,16 @@ class Comparison:
         """
         if width < _SHORTEST:
             raise InputError(f"models side by side need a width of at least {_SHORTEST}")
+        return self._page(width, self.notes())
+
+    def _page(self, width: int, notes: Sequence[str]) -> str:
         layout = TextLayout(
             width=width, gap=_GAP, min_column=0, max_name=_LONG_NAME, under=True, split=True
         )
         grid = self._grid()
         table = replace(grid, titles=("", *grid.titles[1:])).text(layout)
         head = [_TITLE.center(width).rstrip(), self.caption.center(width).rstrip()]
-        return text.with_notes("\n".join([*head, table]), self.notes(), width)
+        return text.with_notes("\n".join([*head, table]), notes, width)
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, with all notes.

@@ -86,6 +86,8 @@ class Description(Figures):
         The guarantee: the budget, the releases and the id in the ledger.
     derived : tuple of str
         The names of columns that are expressions of others.
+    by_label : str
+        The label of the grouping column, or "".
 
     Examples
     --------
@@ -131,17 +133,30 @@ class Description(Figures):
                 "group."
             )
         if DIFFERENCE in kinds:
-            first = table_one.group_name(self.groups[0])
+            first = table_one.level_name(self.groups[0])
             said.append(f"A difference is the mean or share of a group less that of {first}.")
-        said += [f"{one[0].upper()}{one[1:]}." for one in weighing(self.unit)]
+        said += [f"{one}." for one in weighing(self.unit)]
         return [*said, errors_counted(self.privacy.budget), _APART]
 
     def caveats(self) -> tuple[str, ...]:
         """Return what the guarantee and the intervals do not cover."""
         return self.privacy.caveats(self.n, weighted=bool(self.unit.weights))
 
-    def summary(self) -> str:
+    def summary(self, *, full: bool = False) -> str:
         """Return Table 1 as text, with its meaning under it.
+
+        Parameters
+        ----------
+        full : bool
+            Whether each figure has a row of its own with its interval, and all statements are under
+            the table; by default it is compact, one row per level with the number and the percentage
+            in one cell, and the most important statements are under it, in ten lines at most.
+
+        Parameters
+        ----------
+        full : bool
+            Whether all statements are under the table; by default the most important ones are, in
+            ten lines at most.
 
         Returns
         -------
@@ -162,10 +177,24 @@ class Description(Figures):
         groups = f", by {self.by}" if self.by else ""
         about = f"{self.unit.size(self.n)}{groups}; {table_one.interval_name(self)}s in brackets"
         size = about[0].upper() + about[1:] + "."
-        said = map(text.escape_controls, [*table_one.notes(self), *self.statements()])
+        said = [*table_one.notes(self, full=full), *self.statements()]
+        if not full:
+            said = text.essential(self._in_short(), table_one.WIDTH)
         head = text.with_notes(title.center(table_one.WIDTH).rstrip(), [size], table_one.WIDTH)
-        table = text.with_notes(table_one.screen(self), list(said), table_one.WIDTH)
+        table = text.with_notes(table_one.screen(self, full=full), said, table_one.WIDTH)
         return f"{head}\n{table}"
+
+    def _in_short(self) -> list[str]:
+        """Return what a reader needs at once, the most important first."""
+        privacy = self.privacy
+        return [
+            *privacy.alarms(self.n),
+            f"Privacy: {privacy.budget}.",
+            f"Protects {privacy.unit} ({privacy.neighbours.sentence}).",
+            *table_one.notes(self),
+            errors_counted(privacy.budget),
+            *self.meanings(),
+        ]
 
     def typical(self) -> dict[str, dict[str, Any]]:
         """Return typical values of the columns, for `Schema.guess`.
@@ -212,27 +241,39 @@ class Description(Figures):
                 found[column.name] = entry
         return found
 
-    def to_markdown(self) -> str:
-        """Return Table 1 in Markdown, with the figures that are not reported under it.
+    def to_markdown(self, *, full: bool = False) -> str:
+        """Return Table 1 in Markdown, with its notes under it.
 
         `dp.report.markdown` has all statements, too.
+
+        Parameters
+        ----------
+        full : bool
+            Whether each figure has a row of its own; by default the table is compact.
 
         Returns
         -------
         str
             The text of the table.
         """
-        return markdown_page(table_one.grid(self), self._under())
+        return markdown_page(table_one.grid(self, full=full), self._under(full=full))
 
-    def to_latex(self) -> str:
+    def to_latex(self, *, full: bool = False) -> str:
         """Return Table 1 as a LaTeX tabular.
+
+        Parameters
+        ----------
+        full : bool
+            Whether each figure has a row of its own; by default the table is compact.
 
         Returns
         -------
         str
-            The tabular; the guarantee and the figures that are not reported are printed under it.
+            The tabular, which needs no package; the guarantee and the notes are printed under it.
         """
-        return latex_page(table_one.grid(self), self._under())
+        return latex_page(
+            table_one.grid(self, full=full), self._under(full=full), under=bool(self.by)
+        )
 
     def __repr__(self) -> str:
         return table_one.one_line(self)
@@ -241,9 +282,9 @@ class Description(Figures):
         notes = table_one.notes(self)
         return html_page(table_one.grid(self), table_one.caption(self), notes)
 
-    def _under(self) -> list[str]:
+    def _under(self, *, full: bool) -> list[str]:
         """Return the notes under a table outside a screen."""
-        return [table_one.caption(self), *table_one.notes(self)]
+        return [table_one.caption(self), *table_one.notes(self, full=full)]
 
     def to_json(self) -> str:
         """Return everything in the description as one JSON object, with a format name and a version.

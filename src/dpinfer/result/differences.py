@@ -16,23 +16,23 @@ _KINDS = {
 }
 _NOT_PRIVATE = "NOT PRIVATE, do not publish"
 SHARED = (
-    "If these models were fitted to the same records, which results do not say, their costs count "
-    "together: the cost of each is said above, the total is the ledger's to say, and it is not "
-    "computed here. Intervals of such models are not independent, and a difference between two "
-    "columns has no interval here; whether two intervals overlap does not replace it."
+    "Results do not say whether models were fitted to the same records. If they were, their costs "
+    "count together: the ledger has the total, which is not computed here. Intervals of such models "
+    "are not independent. A difference between two columns has no interval here, and whether two "
+    "intervals overlap does not replace it."
 )
 """What holds of models that share records."""
 KINDS = (
-    "The models differ in their outcomes or in what a coefficient is: numbers in one row then answer "
+    "The models differ in their outcomes or in what a coefficient is. Numbers in one row then answer "
     "different questions, and their sizes are not to be compared."
 )
 COLUMNS_MATTER = (
     "A coefficient of logistic regression also changes when a column is added that is unrelated to "
-    "the others: a change from one model to the next is no proof of confounding."
+    "the others. A change from one model to the next is no proof of confounding."
 )
 CENTRES = (
     f"{INTERCEPT} is the linear predictor at the centre that a fit has released, and each fit has its "
-    f"own: {AT_ZERO} is what can be compared."
+    f"own. What can be compared is {AT_ZERO}."
 )
 
 
@@ -75,7 +75,7 @@ def _stated(fit: Estimates) -> dict[str, str]:
     facts["Coefficients"] = "changes of the log-odds" if model.logistic else _KINDS[model.of]
     facts |= fit.size
     if counting(model.unit):
-        facts["Counting"] = "; ".join(counting(model.unit))
+        facts["Counting"] = ". ".join(counting(model.unit))
     facts["Privacy"] = str(privacy.budget) if privacy.private else _NOT_PRIVATE
     facts["Protects"] = privacy.unit
     facts["Adjacency"] = privacy.neighbours.sentence

@@ -7,10 +7,12 @@ modules of this room work on it, and `FitResult` is the same with their answers 
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from dpinfer.errors import InputError
 from dpinfer.inference import error_laws as laws_of_error
@@ -19,8 +21,10 @@ from dpinfer.inference.joint import BIAS_BOUND, HESSIAN, PRIVACY_NOISE, SAMPLING
 from dpinfer.numerics.arrays import Array
 from dpinfer.result.question import Question
 from dpinfer.result.statements import (
+    MAYBE_UNUSABLE,
     NOT_REPORTED,
     REPORTED,
+    UNUSABLE,
     Band,
     Geometry,
     Model,
@@ -67,6 +71,7 @@ class Alternatives:
                 "noise_share": float(shares[j]),
                 "clipped_to": "",
                 "status": REPORTED,
+                "label": self.names[j],
                 "instead_of": self.instead_of[j],
             }
             for j in range(len(self.names))
@@ -77,7 +82,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AT_ZERO = "(Intercept at 0)"
+PEEK = "dpinfer schema check SCHEMA --data TABLE --peek"
+"""The command that counts what cannot be used, for the holder of the data."""
 _FEWER = 0.05  # a part of the records that is worth a warning where it cannot be used
+_MIN_USABLE = 0.5  # of the records: where fewer are usable, that is sure to be why coefficients are not reported
+_PARTS = (SAMPLING, PRIVACY_NOISE, BIAS_BOUND, HESSIAN)
 _BLOCK = 200  # combinations at once: each block has a square matrix
 
 
@@ -146,7 +155,11 @@ class Estimates:
     @property
     def statuses(self) -> tuple[str, ...]:
         """Return the status of each coefficient, also where all are reported."""
-        return self.status or (REPORTED,) * len(self.names)
+        own = self.status or (REPORTED,) * len(self.names)
+        if not self.too_few:
+            return own
+        reason = MAYBE_UNUSABLE if self._usable_share >= _MIN_USABLE else UNUSABLE
+        return tuple(REPORTED if status == REPORTED else reason for status in own)
 
     @property
     def reported(self) -> npt.NDArray[np.bool_]:
@@ -157,6 +170,14 @@ class Estimates:
     def intercept(self) -> bool:
         """Return whether the first coefficient is an intercept."""
         return INTERCEPT in self.names[:1]
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The name of each coefficient for people, by the labels and units of the schema."""
+        if self.question is None:
+            return self.names
+        labels = self.question.labels()
+        return tuple(labels.get(name, name) for name in self.names)
 
     @property
     def nobs(self) -> float:
@@ -206,7 +227,7 @@ class Estimates:
             )
         start = f"{unit.word.capitalize()} usable"
         if n is not None and released >= n:
-            return f"{start}: all {n:,}, as far as the budget can see."
+            return f"{start}: all {n:,}, as far as this budget shows."
         number = f"about {released:,.0f}"
         if n is not None:
             number += f" of {n:,}"
@@ -222,20 +243,25 @@ class Estimates:
         It is empty, too, where neither number is released.  A released number below the public one
         is below it by more than its noise.
         """
+        share = self._usable_share
+        if share > 1 - _FEWER:
+            return ""
         n = self.model.n
-        unit = self.model.unit
-        if self.geometry is None or n is None or not unit.equal_weights:
-            return ""
-        released = self.geometry.records
-        if released > (1 - _FEWER) * n:
-            return ""
+        assert n is not None
         return (
-            f"WARNING: only about {released:,.0f} of {n:,} {unit.word} ({100 * released / n:.0f} %) "
-            "could be used. In the others a value is missing or is not as the schema says: a level "
-            "that is spelled in another way, a text where a number should be. The result is about "
-            "the usable ones. Look for the reason with the command dpinfer schema check SCHEMA "
-            "--data TABLE --peek before anything else is spent."
+            f"WARNING: only about {share * n:,.0f} of {n:,} {self.model.unit.word} ({100 * share:.0f} %) "
+            "could be used. In the others a value is missing, or does not match the schema: a level "
+            "spelled in another way, or a text instead of a number. The result is about the usable "
+            f"ones. Look for the reason before you spend more: {PEEK}."
         )
+
+    @property
+    def _usable_share(self) -> float:
+        """Return the share of the records that were usable; 1 where it was not released."""
+        n = self.model.n
+        if self.geometry is None or not n or not self.model.unit.equal_weights:
+            return 1.0
+        return self.geometry.records / n
 
     @property
     def covariance(self) -> Array:
@@ -250,9 +276,11 @@ class Estimates:
 
     @property
     def noise_share(self) -> Array:
-        """Return the share of each variance that is privacy noise, from 0 to 1.
+        """Return the share of each variance that is not sampling error, from 0 to 1.
 
-        It is NaN for coefficients that are not reported.
+        It is privacy noise, with the uncertainty of the Hessian and, where values or scores were
+        clipped, the variance of that bias.  `interval_parts` tells these apart.  It is NaN for
+        coefficients that are not reported.
 
         Examples
         --------
@@ -404,10 +432,12 @@ class Estimates:
 
         Notes
         -----
-        The length 2 z sd, where sd is the standard error, is divided in proportion to variances.
-        ``bias_bound`` has the share of the second moment of the clipping bias, and the length that
-        an interval has beyond 2 z sd because a bias is only bounded.  ``hessian`` is the uncertainty
-        of the Hessian, which privacy noise causes too, with the prior of the other coefficients.
+        ``sampling`` is the length that sampling error alone would give, ``bias_bound`` what the bound
+        of a bias adds to it: by values, scores and outcomes that were clipped, by few events, and by
+        what the last step leaves.  ``privacy_noise`` and ``hessian`` are the rest, in proportion to
+        their variances: at the same clipping they are what a larger budget can take away.
+        ``hessian`` is the uncertainty of the released Hessian, which privacy noise causes too, with
+        the prior of the other coefficients.
 
         In a penalised fit all variance that is not sampling error is privacy noise.  The same holds
         for a result without a penalty that an earlier version saved, as it has no other shares.
@@ -422,8 +452,8 @@ class Estimates:
         >>> result = model.fit(data.table).result_  # the seed is for examples only
         >>> print(result.interval_parts().round(2))
                      sampling  privacy_noise  bias_bound  hessian  total
-        (Intercept)      0.11           0.07        0.06      0.0   0.24
-        physlm           0.32           0.20        0.13      0.0   0.65
+        (Intercept)      0.16           0.04        0.05      0.0   0.24
+        physlm           0.46           0.11        0.09      0.0   0.65
         """
         from dpinfer.result.frames import UncutFrame  # noqa: PLC0415  (loads pandas)
 
@@ -437,14 +467,49 @@ class Estimates:
         else:
             noise = law.noise_share()
             shares = {SAMPLING: 1 - noise, PRIVACY_NOISE: noise}
+        nothing = np.zeros(len(law.covariance()))
+        share_of = {name: shares.get(name, nothing) for name in _PARTS}
         intervals = law.interval(self.estimate[self.reported], checked(level))
         total = intervals[:, 1] - intervals[:, 0]
-        bias = law.bias_length(level)
-        names = (SAMPLING, PRIVACY_NOISE, BIAS_BOUND, HESSIAN)
-        parts = {name: (total - bias) * shares.get(name, 0.0) for name in names}
-        parts[BIAS_BOUND] = parts[BIAS_BOUND] + bias
-        parts["total"] = total
+        # Draws and rounding may put an interval just below the one of a part of its variance.
+        sampling = np.minimum(
+            -2 * ndtri((1 - level) / 2) * np.sqrt(share_of[SAMPLING] * np.diag(law.covariance())),
+            total,
+        )
+        kept = share_of[SAMPLING] + share_of[BIAS_BOUND]
+        without_noise = np.clip(law.length_at(level, kept), sampling, total)
+        noisy = share_of[PRIVACY_NOISE] + share_of[HESSIAN]
+        of_hessian = share_of[HESSIAN] / np.where(noisy > 0, noisy, 1.0)
+        parts = {
+            SAMPLING: sampling,
+            PRIVACY_NOISE: (total - without_noise) * (1 - of_hessian),
+            BIAS_BOUND: without_noise - sampling,
+            HESSIAN: (total - without_noise) * of_hessian,
+            "total": total,
+        }
         return {name: self._spread(part, np.nan) for name, part in parts.items()}
+
+    def interval_shares(self, level: float = 0.95) -> Array:
+        """Return the shares of sampling error, bias bound and privacy noise in the length of each
+        interval.
+
+        Tables and plots show these.  Privacy noise includes the uncertainty of the Hessian, which the
+        same budget decides.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        array of shape (d, 3)
+            Rows add up to 1; they are NaN for coefficients that are not reported.
+        """
+        parts = self.parts_of_lengths(level)
+        noise = parts[PRIVACY_NOISE] + parts[HESSIAN]
+        columns = np.stack([parts[SAMPLING], parts[BIAS_BOUND], noise], axis=1)
+        return np.asarray(columns / parts["total"][:, None])
 
     def simultaneous(self, level: float = 0.95) -> Array:
         """Return intervals that cover all reported coefficients together.
@@ -624,9 +689,11 @@ class Estimates:
         predictor = self._predicted(weights, origin, checked(level))
         counted = float((weights @ self.estimate)[0])
         if not self.reported.any():
-            status = self.status[0]
+            status = self.statuses[0]
         elif predictor.known[0]:
             status = REPORTED
+        elif self.too_few:
+            status = MAYBE_UNUSABLE
         else:
             status = f"{NOT_REPORTED}: it depends on {several(self.unreported_in(origin)[0])}"
         if status != REPORTED:  # a line has all of its numbers, or none
@@ -641,6 +708,7 @@ class Estimates:
             "high": float(predictor.high[0]),
             "noise_share": math.nan,
             "status": status,
+            "label": AT_ZERO,
             "in_predictions": counted,
         }
 
@@ -655,7 +723,8 @@ class Estimates:
         Returns
         -------
         list of dict
-            name, estimate, std_error, z, p_value, low, high, noise_share, clipped_to and status.
+            name, estimate, std_error, z, p_value, low, high, noise_share, clipped_to, status and
+            label.  ``label`` is the name for people, by the labels and units of the schema.
             ``clipped_to`` is the range to which a number was winsorised, because its bounds are
             wider than what this budget can determine; the interval allows for the values beyond.  A
             row whose status is not "reported" has no numbers, an infinite interval, and the reason
@@ -685,9 +754,8 @@ class Estimates:
         rows = []
         for j, (name, status) in enumerate(zip(self.names, self.statuses, strict=True)):
             numbers = {key: float(column[j]) for key, column in columns.items()}
-            rows.append(
-                {"name": name, **numbers, "clipped_to": self.clipped_to[j], "status": status}
-            )
+            words = {"clipped_to": self.clipped_to[j], "status": status, "label": self.labels[j]}
+            rows.append({"name": name, **numbers, **words})
         return rows
 
     def instead_rows(self, level: float = 0.95) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from itertools import zip_longest
 
 from dpinfer.result.text import INDENT, PAGE_WIDTH, escape_controls
 
-_NOTE_WIDTH = 66  # letters of a note: as many as the six numbers of a coefficient take
-_TITLE_LENGTH = 20  # letters of the title of a column of text, at most
+_NARROWEST_NOTE = 30  # letters of a note in the place of cells
+_TITLE_HEIGHT = 3
 _LATEX = {
     "\\": r"\textbackslash{}",
     "&": r"\&",
@@ -34,6 +34,7 @@ _LATEX = {
     "]": "{]}",
     "≤": r"$\leq$",
     "≥": r"$\geq$",
+    "×": r"$\times$",
     "ε": r"$\varepsilon$",
     "δ": r"$\delta$",
 }
@@ -82,7 +83,8 @@ class TextLayout:
     not fit are printed in another part below.  Columns are ``gap`` letters apart and at least
     ``min_column`` wide.  Intervals are printed in brackets beside the estimates or, if ``under``,
     without brackets in a row of their own.  The column of names has at least ``min_names`` letters.
-    A name of more than ``max_name`` letters is wrapped, or else has a row of its own.
+    A name of more than ``max_name`` letters is wrapped, or else has a row of its own.  A title of a
+    column has up to three lines of ``title`` letters.
     """
 
     width: int = PAGE_WIDTH
@@ -94,6 +96,7 @@ class TextLayout:
     under: bool = False
     brackets: bool = False
     split: bool = False
+    title: int = 20
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,10 @@ class Grid:
         """Return whether all columns fit beside each other."""
         return len(_TextTable(self, layout).parts()) == 1
 
+    def room_for_names(self, layout: TextLayout) -> int:
+        """Return the letters that all columns beside each other leave for the names."""
+        return _TextTable(self, layout).room()
+
     def markdown(self) -> list[str]:
         """Return the lines of the table in Markdown."""
         lines = [
@@ -125,13 +132,22 @@ class Grid:
             lines.append("| " + " | ".join([name, *self._texts(row)]) + " |")
         return lines
 
-    def latex(self) -> list[str]:
-        """Return the lines of a LaTeX tabular, which needs no package."""
+    def latex(self, *, under: bool = False) -> list[str]:
+        """Return the lines of a LaTeX tabular, which needs no package.
+
+        With ``under`` intervals are printed under their estimates.
+        """
         lines = [r"\begin{tabular}{l" + "r" * (len(self.titles) - 1) + "}", r"\hline"]
         lines += [" & ".join(map(_latex_text, self.titles)) + r" \\", r"\hline"]
         for row in self.rows:
             name = r"\quad " * row.indented + _latex_text(row.name)
-            lines.append(" & ".join([name, *map(_latex_text, self._texts(row))]) + r" \\")
+            texts = self._texts(row)
+            below = [f"({cell.interval})" if cell.interval and under else "" for cell in row.cells]
+            if any(below):
+                texts = [cell.estimate for cell in row.cells]
+            lines.append(" & ".join([name, *map(_latex_text, texts)]) + r" \\")
+            if any(below):
+                lines.append(" & ".join(["", *map(_latex_text, below)]) + r" \\")
         return [*lines, r"\hline", r"\end{tabular}"]
 
     def html(self, caption: str) -> str:
@@ -160,9 +176,9 @@ def markdown_page(grid: Grid, notes: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def latex_page(grid: Grid, notes: Sequence[str]) -> str:
+def latex_page(grid: Grid, notes: Sequence[str], *, under: bool = False) -> str:
     """Return a table in LaTeX with the notes in small print under it."""
-    lines = grid.latex()
+    lines = grid.latex(under=under)
     for note in notes:
         lines += [r"\par\smallskip", rf"{{\footnotesize {_latex_text(note)}\par}}"]
     return "\n".join(lines)
@@ -179,7 +195,8 @@ def markdown_text(text: str) -> str:
 
 
 def _latex_text(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in " ".join(text.split()))
+    quoted = re.sub(r'"([^"]*)"', r"``\1''", " ".join(text.split()))
+    return "".join(_LATEX.get(letter, letter) for letter in quoted)
 
 
 class _TextTable:
@@ -187,7 +204,9 @@ class _TextTable:
 
     def __init__(self, grid: Grid, layout: TextLayout) -> None:
         self.layout = layout
-        self.titles = [_shortened(escape_controls(title)) for title in grid.titles]
+        self.titles = [
+            _wrapped_title(escape_controls(title), layout.title) for title in grid.titles
+        ]
         self.rows = [(escape_controls(INDENT * row.indented + row.name), row) for row in grid.rows]
         full = [row.cells for row in grid.rows if row.cells]
         count = len(full[0]) if full else max(0, len(grid.titles) - 1)
@@ -198,7 +217,7 @@ class _TextTable:
             spanning = [len(cells[k].estimate) for cells in full if cells[k].spans]
             intervals = [len(self._interval(cells[k])) for cells in full]
             if self.titles:
-                estimates.append(len(self.titles[1 + k]))
+                estimates += map(len, self.titles[1 + k])
             if layout.under:
                 estimates += intervals
             if layout.under or not any(intervals):
@@ -230,6 +249,9 @@ class _TextTable:
             lines += body
         return "\n".join([*lines, "=" * width])
 
+    def room(self) -> int:
+        return self.layout.width - sum(map(self._width, range(len(self.estimates))))
+
     def parts(self) -> list[list[int]]:
         """Return the columns of each part; a column that is too wide has a part of its own."""
         columns = list(range(len(self.estimates)))
@@ -255,25 +277,40 @@ class _TextTable:
         """Return the head and the rows of some columns, without the rows that are empty there."""
         head = []
         if self.titles:
-            titles = [self._aligned(k, self.titles[1 + k]) for k in columns]
-            head = [(self.titles[0][: self.names].ljust(self.names) + "".join(titles)).rstrip()]
+            head = self._head(columns)
         body: list[str] = []
         heading: list[str] = []  # printed before the first row under it that is not empty
+        empty: list[str] = []  # a row without cells here, printed before the rows indented under it
         for name, row in self.rows:
             if not row.cells and not row.note:
                 heading = [textwrap.shorten(name, self.layout.width, placeholder=" …")]
                 continue
             lines = self._row(name, row, columns)
+            if not row.indented:
+                empty = [] if lines else [name]
             if lines:
-                body += [*heading, *lines]
-                heading = []
+                body += [*heading, *empty, *lines]
+                heading = empty = []
         return head, body
+
+    def _head(self, columns: Sequence[int]) -> list[str]:
+        """Return the lines of the titles of some columns, all of which end on the last line."""
+        titles = [self.titles[1 + k] for k in columns]
+        height = max(map(len, titles), default=1)
+        names = [""] * (height - 1) + [" ".join(self.titles[0])[: self.names]]
+        padded = [[""] * (height - len(lines)) + lines for lines in titles]
+        return [
+            self._line(name, [(k, lines[j], "") for k, lines in zip(columns, padded, strict=True)])
+            for j, name in enumerate(names)
+        ]
 
     def _row(self, name: str, row: GridRow, columns: Sequence[int]) -> list[str]:
         if row.note:
-            notes = textwrap.wrap(escape_controls(row.note), _NOTE_WIDTH, subsequent_indent=INDENT)
-            pairs = zip_longest([name], notes, fillvalue="")
-            return [f"{left:<{self.names}}{note}" for left, note in pairs]
+            width = max(_NARROWEST_NOTE, self.layout.width - self.names)
+            notes = textwrap.wrap(escape_controls(row.note), width, subsequent_indent=INDENT)
+            *above, last = self._lines_of_name(name)
+            pairs = zip_longest([last], notes, fillvalue="")
+            return [*above, *(f"{left:<{self.names}}{note}" for left, note in pairs)]
         cells = [(k, row.cells[k]) for k in columns]
         if not any(str(cell) for _, cell in cells):
             return []
@@ -289,8 +326,9 @@ class _TextTable:
     def _lines_of_name(self, name: str) -> list[str]:
         longest = self.layout.max_name
         if self.layout.wrapped:
+            indent = name[: len(name) - len(name.lstrip())]
             return textwrap.wrap(
-                name.strip(), self.names, initial_indent=INDENT, subsequent_indent=2 * INDENT
+                name.strip(), self.names, initial_indent=indent, subsequent_indent=indent + INDENT
             ) or [""]
         if longest is not None and len(name) > longest:
             return [name, ""]
@@ -314,7 +352,10 @@ class _TextTable:
         return cell.interval
 
 
-def _shortened(title: str) -> str:
-    if len(title) <= _TITLE_LENGTH:
-        return title
-    return f"{title[: _TITLE_LENGTH - 1]}…"
+def _wrapped_title(title: str, width: int) -> list[str]:
+    """Return a title on lines of ``width`` letters; it is shortened where it has too many of them."""
+    lines = textwrap.wrap(title, width) or [""]
+    if len(lines) <= _TITLE_HEIGHT:
+        return lines
+    last = f"…{title[1 - width :]}"  # the end of a title is where two of them differ
+    return [*lines[: _TITLE_HEIGHT - 1], last]

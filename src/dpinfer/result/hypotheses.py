@@ -19,6 +19,7 @@ from dpinfer.errors import InputError
 from dpinfer.inference import error_laws as laws_of_error
 from dpinfer.inference.error_laws import BiasedNormal, LawOfError
 from dpinfer.numerics.arrays import Array
+from dpinfer.result import text as texts
 from dpinfer.result.estimates import Estimates, checked
 from dpinfer.result.question import reference_names, term_name
 from dpinfer.schema.columns import did_you_mean
@@ -28,9 +29,9 @@ _AFTER_A_NAME = r"(?=[\s+\-*/=,()]|$)"
 _LEVEL = re.compile(r"\[[^\]]*\]")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WaldTest:
-    """A test of linear restrictions.
+    """A test of linear restrictions; printed, it is one sentence.
 
     Attributes
     ----------
@@ -40,11 +41,13 @@ class WaldTest:
         The number of restrictions.
     p_value : float
         From the distribution behind the intervals.  Where these allow for a bias, or the noise is
-        not normal, it is not that of a chi-square distribution at ``statistic``.
+        not normal, it is simulated, and at least 1/(draws + 1).
     tested : tuple of str
         The coefficients that are tested.
     left_out : tuple of str
         The coefficients that are not, because they have no interval.
+    draws : int
+        The number of simulated draws behind the p-value; 0 where it is computed.
     """
 
     statistic: float
@@ -52,11 +55,24 @@ class WaldTest:
     p_value: float
     tested: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
+    draws: int = 0
+
+    def __repr__(self) -> str:
+        degrees = "degree" if self.df == 1 else "degrees"
+        p = _p_in_words(self.p_value, self.draws)
+        sentence = (
+            f"Wald test: statistic {self.statistic:.4g}, {self.df} {degrees} of freedom, {p}."
+        )
+        if self.tested:
+            sentence += f" Tested: {', '.join(self.tested)}."
+        if self.left_out:
+            sentence += f" Not reported, so not tested: {', '.join(self.left_out)}."
+        return texts.escape_controls(sentence)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contrast:
-    """The estimate of one linear combination of coefficients.
+    """The estimate of one linear combination of coefficients; printed, it is one sentence.
 
     Attributes
     ----------
@@ -66,6 +82,10 @@ class Contrast:
         The ends of its interval.
     p_value : float
         The two-sided p-value of "the combination is 0".
+    draws : int
+        The number of simulated draws behind the p-value; 0 where it is computed.
+    level : float
+        The confidence level of the interval.
     """
 
     estimate: float
@@ -73,6 +93,26 @@ class Contrast:
     low: float
     high: float
     p_value: float
+    draws: int = 0
+    level: float = 0.95
+
+    def __repr__(self) -> str:
+        decimals = texts.decimals_for(self.std_error)
+        ends = texts.interval(self.low, self.high, self.std_error)
+        p = _p_in_words(self.p_value, self.draws)
+        return (
+            f"Estimate {texts.number(self.estimate, decimals)}, {100 * self.level:.4g}% interval {ends}, "
+            f"standard error {texts.number(self.std_error, decimals)}, {p}."
+        )
+
+
+def _p_in_words(p_value: float, draws: int) -> str:
+    """Return a p-value as in "p = .031", with the number of draws where it was simulated."""
+    shown = texts.p_value(p_value, draws)
+    equation = f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+    if draws:
+        equation += f" ({draws:,} draws)"
+    return equation
 
 
 def contrast(fit: Estimates, vector: str | npt.ArrayLike, level: float) -> Contrast:
@@ -87,13 +127,16 @@ def contrast(fit: Estimates, vector: str | npt.ArrayLike, level: float) -> Contr
 
 
 def _contrast(value: Array, law: LawOfError, level: float) -> Contrast:
-    low, high = law.interval(value, checked(level))[0]
+    level = checked(level)
+    low, high = law.interval(value, level)[0]
     return Contrast(
         estimate=float(value[0]),
         std_error=float(np.sqrt(law.covariance()[0, 0])),
         low=float(low),
         high=float(high),
         p_value=float(law.p_values(value)[0]),
+        draws=laws_of_error.draws_of_test(law, 1),
+        level=level,
     )
 
 
@@ -133,7 +176,8 @@ def wald(fit: Estimates, R: str | npt.ArrayLike, r: npt.ArrayLike) -> WaldTest:
         raise InputError("r needs one finite number per row of R, or one for all")
     value, law = resolved(fit, matrix)
     statistic, p_value = laws_of_error.wald(value - right, law)
-    return WaldTest(statistic, len(matrix), p_value, tested, left_out)
+    draws = laws_of_error.draws_of_test(law, len(matrix))
+    return WaldTest(statistic, len(matrix), p_value, tested, left_out, draws)
 
 
 def restrictions(fit: Estimates, matrix: Array) -> Array:
@@ -162,7 +206,7 @@ def resolved(fit: Estimates, matrix: Array) -> tuple[Array, LawOfError]:
         answers = fit.joint.about(matrix, fit.error.draws, fit.error.seed)
         if answers.known.all():
             return answers.estimate, answers.law
-    reasons = [f"{fit.names[j]} is {fit.status[j]}" for j in np.flatnonzero(unreported)]
+    reasons = [f"{fit.names[j]} is {fit.statuses[j]}" for j in np.flatnonzero(unreported)]
     raise InputError(
         f"the budget does not tell this combination: {'; '.join(reasons)}; leave that out of it, or "
         "give a larger budget or more records"
@@ -211,12 +255,16 @@ class Equations:
     left_out: tuple[str, ...]
 
 
+def _bare(name: str) -> str:
+    return name.replace("`", "")
+
+
 class Hypothesis:
     """A hypothesis in words.
 
     Names may hold any character, so that each known name becomes a plain word, w0, w1 and so on,
-    before anything else is read.  What is left is cut at commas and at equals signs, and formulaic
-    reads every side.
+    before anything else is read.  Backticks around the names of columns may stand there or not, as
+    in `class`[b].  What is left is cut at commas and at equals signs, and formulaic reads every side.
     """
 
     def __init__(self, vocabulary: Vocabulary, text: str) -> None:
@@ -226,6 +274,13 @@ class Hypothesis:
         }
         self.text = text
         self.words = [*self.names, *sorted(vocabulary.zeros), *self.terms]
+        bare = [_bare(word) for word in self.words]
+        if len(set(bare)) == len(set(self.words)):
+            self.spellings = bare
+            self.text_to_read = _bare(text)
+        else:  # backticks alone tell two names apart
+            self.spellings = self.words
+            self.text_to_read = text
 
     def combination(self) -> Array:
         """Return one combination of coefficients, without a constant."""
@@ -280,19 +335,19 @@ class Hypothesis:
 
     def _coded(self) -> str:
         """Replace every name by a plain word, and write numbers without an exponent."""
-        longest_first = sorted(self.words, key=len, reverse=True)
+        longest_first = sorted(self.spellings, key=len, reverse=True)
         names = "|".join(map(re.escape, longest_first))
         token = re.compile(
             rf"\s*(?:(?P<name>{names}){_AFTER_A_NAME}|(?P<number>{_NUMBER})|(?P<sign>[-+*/=,()]))"
         )
         coded = []
-        rest = self.text.strip()
+        rest = self.text_to_read.strip()
         while rest:
             match = token.match(rest)
             if match is None:
                 raise self._unknown(rest)
             if match["name"] is not None:
-                coded.append(self._code(match["name"]))
+                coded.append(f"w{self.spellings.index(match['name'])}")
             elif match["number"] is not None:
                 coded.append(self._plain(match["number"]))
             else:

@@ -11,9 +11,20 @@ import numpy as np
 
 from dpinfer.errors import InputError
 from dpinfer.numerics.arrays import Array
-from dpinfer.schema.columns import Category, Column, Derived, Level, Number, Outcome
+from dpinfer.result.grid import Grid, GridRow
+from dpinfer.schema.columns import (
+    Category,
+    Column,
+    Derived,
+    Level,
+    Number,
+    Outcome,
+    heading,
+    measured_in,
+)
 from dpinfer.schema.dates import day_of_text, text_of
-from dpinfer.schema.terms import Expression, ModelTerms, Part, Response, TermBlock
+from dpinfer.schema.guesses import level_text
+from dpinfer.schema.terms import Expression, Factor, ModelTerms, Part, Response, TermBlock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,13 +109,21 @@ class Question:
             return " ".join(self.formula.split())
         return f"{self.outcome} ~ {' + '.join(column.name for column in self.columns)}"
 
+    @property
+    def outcome_label(self) -> str:
+        """The outcome for people: the label and the unit of its column, or its name."""
+        labels = {one.name: one.label or one.name for one in self.derived}
+        labels |= {column.name: heading(column) for column in self.columns}
+        return labels.get(self.outcome, self.outcome)
+
     def facts(self) -> dict[str, str]:
         """Return the outcome, and the references of its levels, each under its name."""
+        outcome = _with_label(self.outcome, (*self.columns, *self.derived))
         if self.levels:
             kind = f" is {self.levels[1]} (against {self.levels[0]})"
         else:
             kind = f", a number from {self.low:,.6g} to {self.high:,.6g} {self.unit}".rstrip()
-        facts = {"Outcome": f"{self.outcome}{kind}"}
+        facts = {"Outcome": f"{outcome}{kind}"}
         offset = self.terms().offset if "offset" in self.formula else None
         if offset is not None:
             facts["Exposure"] = f"{offset.text}, with the coefficient 1"
@@ -125,9 +144,16 @@ class Question:
             column for column in self.columns if not (isinstance(column, Outcome) and column.levels)
         ]
         lines = [
-            f"{column.name}: {public_facts(column, chosen.get(column.name))}" for column in shown
+            f"{_with_label(column.name, shown)}: {public_facts(column, chosen.get(column.name))}"
+            for column in shown
         ]
-        return lines + [f"{derived.name}: {derived.text}" for derived in self.derived]
+        return lines + [
+            f"{_with_label(one.name, self.derived)}: {one.text}" for one in self.derived
+        ]
+
+    def column_table(self) -> Grid:
+        """Return the columns as a table: name, meaning, and bounds or levels."""
+        return column_table(self.columns, self.derived, dict(self.references))
 
     def declared(self) -> dict[str, str]:
         """Return the bounds or levels of each column, whichever level is the reference."""
@@ -141,6 +167,40 @@ class Question:
             for name in dict.fromkeys(column.name for column in block.columns):
                 terms.setdefault(name, []).append(term)
         return {name: " + ".join(texts) for name, texts in terms.items()}
+
+    def term_of(self) -> dict[str, str]:
+        """Return for each column of the design the term that it belongs to, such as "health"."""
+        return {
+            name: ":".join(map(term_name, block.parts))
+            for block in self.terms().blocks
+            for name in block.names
+        }
+
+    def widths(self) -> dict[str, float]:
+        """Return the length of the declared range of each column of the design."""
+        from dpinfer.schema.design import Design  # noqa: PLC0415  (a result needs no encoding)
+
+        terms = self.terms()
+        if not terms.blocks:
+            return {}
+        design = Design.of_terms(replace(terms, offset=None))
+        return dict(zip(design.names, (2 * design.half).tolist(), strict=True))
+
+    def labels(self) -> dict[str, str]:
+        """Return the names for people of the columns of the design, where the schema has labels or
+        units.
+
+        A number has its unit behind it, a level stands behind the label of its factor, and products
+        are written with ×.
+        """
+        labels = {one.name: one.label for one in (*self.columns, *self.derived) if one.label}
+        if not labels and not any(map(measured_in, self.columns)):
+            return {}
+        found: dict[str, str] = {}
+        for block in self.terms().blocks:
+            choices = [_labelled(block, part, labels) for part in block.parts]
+            found |= dict(zip(block.names, map(" × ".join, product(*choices)), strict=True))
+        return found
 
     def about(self) -> dict[str, tuple[str, str]]:
         """Return for each column of the design the reference levels of its factors, the reference
@@ -243,6 +303,17 @@ class Question:
         return given
 
 
+def _labelled(block: TermBlock, part: Part, labels: Mapping[str, str]) -> list[str]:
+    """Return the names for people of the columns that a part of a block has."""
+    label = labels.get(part.text, part.text)
+    if isinstance(part, Factor):
+        levels = [level_text(level) for level in block.kept_levels(part)]
+        return [
+            f"{label}: {level}" if label != part.text else f"{label}[{level}]" for level in levels
+        ]
+    return [heading(part.column) if part.column is not None else label]
+
+
 def term_name(part: Part) -> str:
     """Name all columns of a factor or of a curve together; a number has its own name."""
     if isinstance(part, Expression) and part.curve is not None:
@@ -292,3 +363,39 @@ def public_facts(column: Column, reference: Level | None = None) -> str:
     if isinstance(column, Number) and column.kind == "date":
         return f"from {column.origin} to {text_of(day_of_text(column.origin) + column.high)}"
     return f"from {column.low:,.15g} to {column.high:,.15g} {column.unit}".rstrip()
+
+
+def column_table(
+    columns: Sequence[Column],
+    derived: Sequence[Derived] = (),
+    references: Mapping[str, Level] | None = None,
+) -> Grid:
+    """Return what is public about columns as a table: name, meaning, and bounds or levels."""
+    chosen = references or {}
+    rows = [
+        (column.name, _meaning(column), public_facts(column, chosen.get(column.name)))
+        for column in columns
+    ]
+    rows += [(one.name, _meaning(one), one.text) for one in derived]
+    if not any(meaning for _, meaning, _ in rows):
+        return Grid(
+            ("Name", "Bounds or levels"),
+            tuple(GridRow.of(name, [facts]) for name, _, facts in rows),
+        )
+    return Grid(
+        ("Name", "Meaning", "Bounds or levels"),
+        tuple(GridRow.of(name, cells) for name, *cells in rows),
+    )
+
+
+def _with_label(name: str, columns: Sequence[Column | Derived]) -> str:
+    """Return the label of a column with its name in brackets, or its name where it has no label."""
+    label = {column.name: column.label for column in columns}.get(name)
+    return f"{label} ({name})" if label else name
+
+
+def _meaning(column: Column | Derived) -> str:
+    """Return the label and the description of a column, once where both are the same."""
+    if column.label.casefold() == column.description.casefold():
+        return column.label
+    return ": ".join(filter(None, [column.label, column.description]))

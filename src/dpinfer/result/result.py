@@ -1,7 +1,7 @@
 """The published outcome of a fit: numbers only, never data."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ import numpy.typing as npt
 from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.result import coefficient_table, hypotheses, prediction, saved, text
+from dpinfer.result.absent import no_attribute
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
+from dpinfer.result.readable_units import about_units
 from dpinfer.result.statements import errors_counted, penalty_note
 
 if TYPE_CHECKING:
@@ -342,11 +344,18 @@ class FitResult(Estimates):
             if warning
         ]
 
+    @property
+    def _nothing_usable(self) -> bool:
+        """Whether nothing is reported where records could not be used: then no number says anything."""
+        return bool(self.too_few) and not self.reported.any()
+
     def published(self) -> list[str]:
         """Return sentences about what was released beside the coefficients."""
         statements = []
         if self.geometry is not None:
-            statements += [self.geometry.at(self.names), *self.geometry.clippings()]
+            if not self._nothing_usable:
+                statements.append(self.geometry.at(self.names))
+            statements += self.geometry.clippings()
         if self.band is not None:
             if self.model.counts:
                 statements += self.band.of_counts()
@@ -357,21 +366,19 @@ class FitResult(Estimates):
     def intercepts(self, level: float = 0.95) -> list[str]:
         """Return sentences that explain the intercept, with intervals of the given ``level``."""
         ordinary = self.ordinary_intercept(level)
-        if ordinary is None:
+        if ordinary is None or self._nothing_usable:
             return []
+        what = "The ordinary intercept, with every column at 0 and every factor at its reference,"
         if not coefficient_table.is_reported(ordinary):
             counted = f"{ordinary['in_predictions']:.6g}"
-            value = f"is {ordinary['status']}; in predictions it counts {counted}"
+            what = f"{what} counts {counted} in predictions."
+            value = f"It is {ordinary['status']}"
         else:
             number = text.number(ordinary["estimate"], text.decimals_for(ordinary["std_error"]))
             value = (
                 f"is {number} ({100 * level:.4g}% interval {coefficient_table.interval(ordinary)})"
             )
-        return [
-            f"{self.names[0]} is the linear predictor at the released centre. The ordinary "
-            "intercept, where every column is 0 and every factor at its reference, "
-            f"{value}."
-        ]
+        return [f"{self.names[0]} is the linear predictor at the released centre. {what} {value}."]
 
     def to_frame(self, level: float = 0.95) -> "pd.DataFrame":
         """Return the table of coefficients as a pandas data frame.
@@ -384,7 +391,7 @@ class FitResult(Estimates):
         Returns
         -------
         DataFrame
-            The columns of `table`, indexed by coefficient.
+            The columns of `table` but the label, indexed by coefficient.
 
         Examples
         --------
@@ -398,7 +405,7 @@ class FitResult(Estimates):
         (Intercept)      2.61  2.56  2.66
         physlm           2.01  1.77  2.24
         """
-        return _framed(self.table(level), "name")
+        return _framed(self.table(level), "name", _columns(self.table(level)[0]))
 
     def tidy(self, level: float = 0.95) -> "pd.DataFrame":
         """Return one row per coefficient, as R's broom has it.
@@ -415,7 +422,7 @@ class FitResult(Estimates):
         -------
         DataFrame
             term, estimate, std_error, statistic, p_value, conf_low, conf_high, noise_share,
-            clipped_to and status.
+            clipped_to, status and label.
 
         Examples
         --------
@@ -483,16 +490,19 @@ class FitResult(Estimates):
         >>> list(result.alternatives().columns)[-1]
         'instead_of'
         """
-        columns = [*self.table(level)[0], "instead_of"]
+        columns = [*_columns(self.table(level)[0]), "instead_of"]
         return _framed(self.instead_rows(level), "name", columns)
 
-    def summary(self, level: float = 0.95) -> str:
+    def summary(self, level: float = 0.95, *, full: bool = False) -> str:
         """Return the table of coefficients as text, with the privacy statement under it.
 
         Parameters
         ----------
         level : float
             The confidence level; 0.95 by default.
+        full : bool
+            Whether all statements are under the table; by default the most important ones are, in
+            ten lines at most.
 
         Returns
         -------
@@ -524,8 +534,50 @@ class FitResult(Estimates):
         question = [f"Model: {self.model.words.name or self.model.loss}."]
         if self.question is not None:
             question = [self.question.asked, *question, " ".join(self.question.sentences())]
-        table = coefficient_table.plain_text(self.table_with_alternatives(level), level)
-        return text.page(title, (question, facts), table, self._statements(level))
+        question = [*self.warnings(), *question]
+        table = coefficient_table.plain_text(self, level)
+        statements = self._statements(level)
+        if not full:
+            statements = text.essential(self._in_short(level))
+        return text.page(title, (question, facts), table, statements)
+
+    def _in_short(self, level: float) -> list[str]:
+        """Return one line per fact that a reader needs at once, the most important first."""
+        privacy = self.privacy
+        intercept = self.intercept_at_0(level)
+        promise = f"Protects {privacy.unit} ({privacy.neighbours.sentence})."
+        return [
+            *privacy.alarms(self.model.n),
+            f"Privacy: {privacy.budget}.",
+            promise,
+            *coefficient_table.in_short(self.table_with_alternatives(level)),
+            *about_units(self, self.table_with_alternatives(level)),
+            f"Estimand: {self.model.estimand_in_short}.",
+            errors_counted(privacy.budget),
+            *([f"Intercept with every column at 0: {intercept}."] if intercept else []),
+            *([self.geometry.winsorised()] if self.geometry and self.geometry.clipped else []),
+            self.usable,
+        ]
+
+    def intercept_at_0(self, level: float = 0.95) -> str:
+        """Return the ordinary intercept with its interval, where the fit reports another.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        str
+            The number and its interval, such as "0.42 (0.31 to 0.53)"; empty where the fit reports
+            no other intercept, or this one is not known.
+        """
+        ordinary = self.ordinary_intercept(level)
+        if ordinary is None or not coefficient_table.is_reported(ordinary):
+            return ""
+        number = text.number(ordinary["estimate"], text.decimals_for(ordinary["std_error"]))
+        return f"{number} ({coefficient_table.interval(ordinary)})"
 
     def _statements(self, level: float) -> list[str]:
         """Return the statements under the table of `summary`."""
@@ -540,10 +592,10 @@ class FitResult(Estimates):
             of_units = [privacy.scope, coefficient_table.CLUSTERED]
         spent = ", ".join(f"{event.step}: {event.share.amount}" for event in privacy.events)
         return [
-            *self.warnings(),
             *coefficient_table.about_missing(table),
             *coefficient_table.about_alternatives(table),
             *coefficient_table.about_bias_bounds(table),
+            *about_units(self, table),
             *self.intercepts(level),
             *self.published(),
             *bounds,
@@ -589,6 +641,11 @@ class FitResult(Estimates):
             The tabular; the question and the coefficients that are not reported are named under it.
         """
         return coefficient_table.latex(self, level)
+
+    if not TYPE_CHECKING:  # a type checker would then find every name here
+
+        def __getattr__(self, name: str) -> Any:
+            raise no_attribute(self, name)
 
     def __repr__(self) -> str:
         return coefficient_table.one_line(self)
@@ -690,6 +747,11 @@ class FitResult(Estimates):
                 "result.json of a fit"
             ) from None
         return cls.from_json(document)
+
+
+def _columns(row: Mapping[str, Any]) -> list[str]:
+    """Return the columns of a data frame: those of a row but the label, as names index it."""
+    return [key for key in row if key != "label"]
 
 
 def _framed(

@@ -235,6 +235,8 @@ def described(description: Figures) -> str:
     names = _NAMES | FileNames({"Description": type(description)})
     fields: dict[str, Any] = persistence.encode(replace(description, columns=(), figures=()), names)
     del fields["kind"]
+    if not fields["by_label"]:  # so that earlier versions read what has no labels
+        del fields["by_label"]
     fields["columns"] = {column.name: entry_of(column) for column in description.columns}
     fields["figures"] = [
         {key: _endless(value) for key, value in vars(one).items()} for one in description.figures
@@ -253,7 +255,7 @@ def _endless(value: Any) -> Any:
 def read_described(text: str, cls: type[Figures]) -> Any:
     """Read the description of this class in a document, exact to the last bit."""
     try:
-        fields = _document(text, DESCRIBED, DESCRIBED_VERSION, "description")
+        fields = {"by_label": ""} | _document(text, DESCRIBED, DESCRIBED_VERSION, "description")
         if set(fields) != {field.name for field in fields_of(cls)}:
             raise KeyError(f"the fields of {cls.__name__}")
         columns = tuple(column_of(name, entry) for name, entry in fields.pop("columns").items())

@@ -6,6 +6,7 @@ the `Band` within which outcomes count.  The constants are the words for the sta
 coefficient.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ TOO_NOISY = (
     f"{NOT_REPORTED}: too noisy at this budget to tell the effect from none or from a large one"
 )
 TOO_FEW_EVENTS = f"{NOT_REPORTED}: too few events of one kind at this budget"
+TOO_FEW_RECORDS = f"{NOT_REPORTED}: too few records of this level at this budget"
+"""The status of a rare level in a regression of numbers, which has no events."""
 REFERENCE_TOO_FEW_EVENTS = (
     f"{NOT_REPORTED}: its reference level has too few events of one kind at this budget"
 )
@@ -47,9 +50,8 @@ INTERCEPT_NOT_REPORTED = (
     f"{NOT_REPORTED}: the intercept depends on coefficients that are not reported"
 )
 NO_EVENTS_AT_ALL = (
-    "not identified: at this budget it is not sure that there is anything to count, or the first "
-    "line is too far off: give more budget or fewer columns, or declare a tighter bound of the "
-    "outcome"
+    "not identified: there may be no events at this budget, or the pilot estimate is too far off; "
+    "give a larger budget or tighter bounds of the outcome"
 )
 UNIDENTIFIED = "not identified: at this budget it is not sure that both outcomes are there"
 NOT_IDENTIFIED = "not identified at this budget"
@@ -58,21 +60,22 @@ ALIASED = "not identified: the records do not tell this column apart from others
 SEPARATED = "not identified: a line through the columns separates the outcomes, or there are none"
 BY_RECORDS = (ALIASED, SEPARATED)
 """Statuses of coefficients that the records do not determine, without any noise."""
+UNUSABLE = f"{NOT_REPORTED}: most of the table could not be used, see the warning"
+"""Status of whatever has no interval where few records were usable: nothing else is the reason then."""
+MAYBE_UNUSABLE = (
+    f"{NOT_REPORTED}: records that could not be used may be the reason, see the warning"
+)
+"""Status of the same where only a part of the records was unusable: they may be all that a column had."""
+BY_UNUSABLE = (UNUSABLE, MAYBE_UNUSABLE)
 ADD_DELTA = "give a delta beside epsilon, for example 1e-6, or a budget in rho"
 SHRINKS = (
-    "shrinks the vector of coefficients of the scaled rows as a whole: a single one may come out "
-    "nearer to 0, farther from it or with the other sign, and which of these is unknown without the "
-    "data"
+    "shrinks the vector of coefficients of the scaled rows as a whole. A single one may come out "
+    "nearer to 0, farther from it or with the other sign. Which of these is unknown without the data"
 )
 """What a penalty does."""
 
 _SHOWN = 3  # names in one sentence
 _FARTHEST = 300.0  # of a predictor: beyond, its exponential would be too large for squares
-_HUBER = (
-    "the coefficients of a Huber regression in the population, with all columns of the formula, "
-    "whose residuals are pulled into a released band; they are not those of least squares, and no "
-    "stand-in for them"
-)
 
 
 @dataclass(frozen=True)
@@ -120,8 +123,20 @@ class Model:
         return self.of == "count"
 
     def estimand(self) -> str:
-        """Say which number the intervals are about."""
-        return "; ".join([self.words.about, *counting(self.unit)])
+        """Say which number the intervals are about, without the last full stop."""
+        return ". ".join([self.words.about, *counting(self.unit)])
+
+    @property
+    def estimand_in_short(self) -> str:
+        """Return the first clause of `estimand`, and how much a row counts where rows differ."""
+        clause = re.split("[,.:;] ", self.words.about)[0]
+        if self.unit.weights:
+            return f"{clause}, by sampling weights"
+        if self.unit.many and self.unit.rows == 1:
+            return f"{clause}, every unit once"
+        if self.unit.many:
+            return f"{clause}, up to {self.unit.rows:g} rows per unit"
+        return clause
 
     @property
     def fitted(self) -> str:
@@ -139,9 +154,9 @@ class Model:
 def unasked(lack: str, remedy: str) -> str:
     """Return the note on a penalty that nobody asked for, with the reason why the fit has one."""
     return (
-        f"Without {lack} logistic regression is fitted with a penalty, which {SHRINKS}. So what is "
-        "estimated is not what the usual fit estimates, and no line can be read as if it were. For a "
-        f"fit without a penalty {remedy}."
+        f"Without {lack} logistic regression is fitted with a penalty, which {SHRINKS}. So this is not "
+        "what the usual fit estimates, and no coefficient can be read as if it were. For a fit without "
+        f"a penalty, {remedy}."
     )
 
 
@@ -159,8 +174,7 @@ def counting(unit: Unit) -> list[str]:
     statements = weighing(unit)
     if unit.many:
         statements.append(
-            "it is averaged over the population, not specific to a unit: no unit has an effect of "
-            "its own"
+            "It is averaged over the population, not specific to a unit: no unit has an effect of its own"
         )
     return statements
 
@@ -169,23 +183,24 @@ def weighing(unit: Unit) -> list[str]:
     """Say the weight of a row; nothing where all records have equal weights."""
     statements = []
     if unit.many:
-        statements.append(f"all rows with one id are {unit.name}, called a unit here")
+        statements.append(f"All rows with one id are {unit.name}, called a unit here")
     if unit.weights:
-        heavy = "records that weigh more than"
+        heavy = "Records that weigh"
         if unit.many:
-            heavy = "units whose weights add up to more than"
-        statements.append(
-            "rows count by their sampling weights, so this is about the population that the weights "
-            f"stand for, but for {heavy} {unit.max_weight:g}: these are trimmed to it"
-        )
+            heavy = "Units whose weights add up to"
+        statements += [
+            "Rows count by their sampling weights, so this is about the population that the weights "
+            "stand for",
+            f"{heavy} more than {unit.max_weight:g} are trimmed to it",
+        ]
     elif unit.many and unit.rows == 1:
         statements.append(
-            "every unit counts alike, whatever its number of rows, so this is about the average "
-            "unit, not the average row"
+            "Every unit counts once, whatever its number of rows: this is about the average unit, not "
+            "the average row"
         )
     elif unit.many:
         statements.append(
-            f"rows count alike up to {unit.rows:g} a unit, and a unit with more of them counts as "
+            f"Rows count alike up to {unit.rows:g} per unit, and a unit with more of them counts as "
             f"{unit.rows:g} rows"
         )
     return statements
@@ -248,13 +263,17 @@ class Geometry:
             for name, j in zip(self.clipped, places, strict=True)
         }
 
+    def winsorised(self) -> str:
+        """Name the winsorised numbers with their ranges, in one sentence."""
+        listed = ", ".join(f"{name} to {ends}" for name, ends in self.ranges().items())
+        return f"Winsorised: {listed}."
+
     def clippings(self) -> list[str]:
         """Say which numbers were winsorised, and what that means; nothing where none was."""
         if not self.clipped:
             return []
-        listed = ", ".join(f"{name} to {ends}" for name, ends in self.ranges().items())
         return [
-            f"Winsorised: {listed}. Values beyond a range count as its end, in the fit and in "
+            f"{self.winsorised()} Values beyond a range count as its end, in the fit and in "
             "predictions. The interval of such a coefficient allows for the bias that the released "
             "counts leave possible."
         ]
@@ -305,9 +324,9 @@ class Privacy:
             "ids is two units, and columns that were computed from other units' rows void the promise."
         )
 
-    def caveats(self, n: int | None = None, *, weighted: bool = False) -> tuple[str, ...]:
-        """List what the promise does not cover; ``n`` is the number of records or units where it is
-        public.
+    def alarms(self, n: int | None = None) -> list[str]:
+        """List what makes the promise void, weak or uncounted; ``n`` is the number of records or
+        units where it is public.
         """
         notes = []
         if not self.private:
@@ -322,6 +341,11 @@ class Privacy:
                 "Nothing was booked: no ledger was given, so other releases from these data are not "
                 "counted."
             )
+        return notes
+
+    def caveats(self, n: int | None = None, *, weighted: bool = False) -> tuple[str, ...]:
+        """List what the promise does not cover, the alarms first."""
+        notes = self.alarms(n)
         if self.private:
             notes.append(
                 "The noise is exact to the last digit published. The promise rests on the random bits "
@@ -330,8 +354,8 @@ class Privacy:
             )
         if weighted:
             notes.append(
-                "The promise is for given weights: if they were raked or calibrated to the margins of "
-                "these very data, everybody's weight tells of the others, and that is not covered."
+                "The promise is for given weights. Weights that were raked or calibrated to the margins "
+                "of these very data reveal something about everybody else, which is not covered."
             )
         notes.append(
             "Intervals rest on a large-sample approximation; they say nothing about bias in the data."
@@ -379,18 +403,24 @@ class Band:
         influence = geometry.row_weights(rows, offset) * np.linalg.norm(u, axis=1)
         return np.asarray(self.clip / np.maximum(influence, np.finfo(float).tiny))
 
+    def _cut_off(self) -> str:
+        """Say how much is clipped, as far as it can be seen, and which intervals allow for it."""
+        return (
+            f"What lies beyond is cut off: {self.excess:.2g} on average, by the tail that the budget can "
+            "see. The interval of the intercept allows for all of it. Those of other coefficients allow "
+            "for its bias as if it spread like the sampling error. They allow for more along numbers "
+            "whose values far out may not follow the model."
+        )
+
     def of_counts(self) -> list[str]:
         """Describe the band of a regression of counts."""
         return [
             f"Outcomes count within {self.width:.4g} of the released line, for a record of average "
             "influence; closer for records far out.",
-            f"What lies beyond is cut off: {self.excess:.2g} on average, by the tail that "
-            "the budget can see. The interval of the intercept allows for all of it. Those of other "
-            "coefficients allow for its bias as if it spread like the sampling error, and for more "
-            "along numbers whose values far out may not follow the model.",
-            f"The noise in the counts may hide more: up to {self.limit:.2g} on average, in "
-            "about 39 of 40 fits, as records at the declared bound of the outcome would leave; then "
-            "the intercept is the level of outcomes in the band, and slopes may miss as well.",
+            self._cut_off(),
+            f"The noise in the counts may hide more: up to {self.limit:.2g} on average, in about 39 of "
+            "40 fits. That is what records at the declared bound of the outcome would leave. Then the "
+            "intercept is the level of outcomes in the band, and slopes may be off as well.",
         ]
 
     def statements(self, target: str) -> list[str]:
@@ -412,15 +442,11 @@ class Band:
             )
         else:
             beyond = (
-                f"What lies beyond is cut off: {self.excess:.2g} on average, by the tail that the "
-                "budget can see. The interval of the intercept allows for all of it. Those of other "
-                "coefficients allow for its bias as if it spread like the sampling error, and for "
-                "more along numbers whose values far out may not follow the model. The noise may "
-                f"hide more: up to {self.limit:.2g} on average, in about 39 of 40 fits, as a few "
-                "records far out would leave. Then the intercept is the level of outcomes in the "
-                "band, and the ordinary level may lie outside its interval by that much; slopes may "
-                "miss as well. Where an outcome has a long tail (amounts, counts) take its logarithm "
-                "where it is not one, or ask for a cautious tail, or for all of it at the price of "
-                "noise for the whole declared range: only the last leaves nothing hidden."
+                f"{self._cut_off()} The noise may hide more: up to {self.limit:.2g} on average, in about "
+                "39 of 40 fits, as a few records far out would leave. Then the intercept is the level of "
+                "outcomes in the band, and the ordinary one may lie outside its interval by that much. "
+                "Slopes may be off as well. Where an outcome has a long tail (amounts, counts), take its "
+                "logarithm, or ask for a cautious tail. Only the whole tail leaves nothing hidden, at the "
+                "price of noise for the whole declared range."
             )
         return [within, beyond]

@@ -17,6 +17,7 @@ _TIDY_NAMES = {
     "noise_share": "noise_share",
     "clipped_to": "clipped_to",
     "status": "status",
+    "label": "label",
 }
 
 

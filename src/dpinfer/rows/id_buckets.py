@@ -30,6 +30,7 @@ from dpinfer.rows.encoded import Encoder, Raw
 from dpinfer.rows.source import Blocks, Piece, Rows
 
 _FILES = 500  # files that are open at once
+_ROWS = "number of rows of an id"  # a column
 _COPIES = (
     16  # copies of a row in memory, for all workers together, while a part is sorted by its ids
 )
@@ -175,9 +176,38 @@ class Parted(Blocks):
             yield from piece.blocks()
 
 
-def count_ids(
+def unit_sizes(
     tables: Iterable[pa.Table], name: str, number: int, ids: Callable[[pa.Table], Indices]
-) -> int:
-    """Return the number of different ids; ``ids`` gives those of a table as numbers from 0 on."""
-    parts = Parts(tables, name, number)
-    return sum(int(np.max(ids(parts.read(path)), initial=-1)) + 1 for path in parts.paths)
+) -> Indices:
+    """Return the number of rows of each unit; ``ids`` gives those of a table as numbers from 0 on, below 0 where one
+    is missing.
+
+    Different ids are kept, and not their rows: in memory, or where ``number`` is above 1 in as many parts.
+    """
+    counted = (_with_counts(table, name) for table in tables)
+    if number == 1:
+        there = list(counted)
+        parts = iter([pa.concat_tables(there)] if there else [])
+    else:
+        files = Parts(counted, name, number)
+        parts = map(files.read, files.paths)
+    sizes = [np.zeros(0, dtype=np.intp), *(_sizes(part, ids(part)) for part in parts)]
+    return np.concatenate(sizes)
+
+
+def _with_counts(table: pa.Table, name: str) -> pa.Table:
+    """Return the different ids of some rows, each with the number of its rows."""
+    cells = table[name]
+    try:
+        counts = cells.value_counts()
+    except pa.ArrowNotImplementedError:  # types of which Arrow makes no hash table
+        return pa.table([cells, pa.array(np.ones(len(cells), dtype=np.int64))], [name, _ROWS])
+    return pa.table([counts.field("values"), counts.field("counts")], [name, _ROWS])
+
+
+def _sizes(part: pa.Table, ids: Indices) -> Indices:
+    there = ids >= 0
+    rows = part.column(1).to_numpy()[there]
+    sizes = np.zeros(int(ids.max(initial=-1)) + 1, dtype=np.intp)
+    np.add.at(sizes, ids[there], rows)
+    return sizes

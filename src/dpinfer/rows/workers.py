@@ -34,6 +34,7 @@ _AHEAD = 2  # tasks per thread that wait or are done, at most
 _MARKS = 20  # reports in a pass
 
 _pool: ContextVar["_Pool | None"] = ContextVar("pool", default=None)
+_memory: ContextVar[float | None] = ContextVar("memory", default=None)
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 _step: ContextVar[str] = ContextVar("step", default="")
 
@@ -66,8 +67,23 @@ def memory() -> float:
     """Return how many bytes that the rows of files may take in memory: ``DPINFER_MEMORY``
     megabytes, 256 by default.
     """
+    set_here = _memory.get()
+    if set_here is not None:
+        return set_here
     asked = _integer_setting("DPINFER_MEMORY", "a whole number of megabytes")
     return (_MEMORY if asked is None else asked) * 1e6
+
+
+@contextmanager
+def memory_limit(limit: float) -> Iterator[None]:
+    """Let the rows of files take ``limit`` bytes in memory inside, whatever the variable says: a small table is then
+    read as a large one is.
+    """
+    token = _memory.set(limit)
+    try:
+        yield
+    finally:
+        _memory.reset(token)
 
 
 def disk() -> float:

@@ -21,7 +21,7 @@ Level = str | int | bool
 TODO = "?"
 """The text of a draft where a person has to decide."""
 
-_TEXTS = ("description", "source", "learned")
+_TEXTS = ("label", "description", "source", "learned")
 _KEYS_OF_ALL = {"type", "missing", "typical", *_TEXTS}
 _KEYS = {
     "number": {"low", "high", "unit", "centre", "scale"} | _KEYS_OF_ALL,
@@ -31,7 +31,7 @@ _KEYS = {
     "date": {"low", "high"} | (_KEYS_OF_ALL - {"learned"}),
     "outcome": {"levels", "low", "high", "unit", "spelling"} | _KEYS_OF_ALL,
 }
-_DERIVED = {"from", "description"}
+_DERIVED = {"from", "label", "description"}
 _ORDER = (
     *("low", "high", "unit", "centre", "scale", "levels", "reference", "spelling", "missing"),
     *_TEXTS,
@@ -131,7 +131,8 @@ class Number:
     """A numeric column with public bounds; values beyond them are clipped.
 
     ``kind`` is "number", "integer" (other values cannot be encoded), "boolean" (0 and 1) or "date":
-    days since ``origin``, the ISO text of its lower bound.
+    days since ``origin``, the ISO text of its lower bound.  A ``label`` is the name for people, which
+    tables and plots show.
     ``centre`` and ``scale`` are the constants of ``scale(x)``; an integer with ``levels`` may be a
     factor.  ``missing`` stands for every value that cannot be encoded, on the right of ~; without
     it, and on the left, such a row counts as the zero row.  ``learned`` names the private release
@@ -152,6 +153,7 @@ class Number:
     missing: float | None = None
     learned: str = ""
     origin: str = ""
+    label: str = ""
 
     def __post_init__(self) -> None:
         _require_range(self.name, self.low, self.high)
@@ -192,6 +194,7 @@ class Category:
     missing: Level | None = None
     learned: str = ""
     spelling: str = ""
+    label: str = ""
 
     def __post_init__(self) -> None:
         for key in ("levels", "reference", "missing"):
@@ -220,6 +223,7 @@ class Outcome:
     unit: str = ""
     learned: str = ""
     spelling: str = ""
+    label: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "levels", tidied(self.levels))
@@ -256,6 +260,21 @@ class Derived:
     name: str
     text: str
     description: str = ""
+    label: str = ""
+
+
+def measured_in(column: Column) -> str:
+    """Return the unit of measurement of a column, empty where it has none; a date is its own."""
+    if isinstance(column, Category) or (isinstance(column, Number) and column.kind == "date"):
+        return ""
+    return column.unit
+
+
+def heading(column: Column) -> str:
+    """Return the name of a column for people: its label, or its name, with its unit in brackets."""
+    name = column.label or column.name
+    unit = measured_in(column)
+    return f"{name} ({unit})" if unit else name
 
 
 def levels_of(column: Column) -> tuple[Level, ...]:
@@ -386,15 +405,14 @@ def derived_of(name: str, entry: Mapping[str, Any]) -> Derived:
                 "leave it out",
             )
     keys = _Entry(name, entry)
-    return Derived(name, keys.text("from").strip(), keys.text("description"))
+    texts = {key: keys.text(key) for key in ("label", "description")}
+    return Derived(name, keys.text("from").strip(), **texts)
 
 
 def derived_entry(derived: Derived) -> dict[str, Any]:
     """Return the inverse of `derived_of`."""
-    entry = {"from": derived.text}
-    if derived.description:
-        entry["description"] = derived.description
-    return entry
+    texts = {"label": derived.label, "description": derived.description}
+    return {"from": derived.text} | {key: text for key, text in texts.items() if text}
 
 
 def is_derived(entry: Any) -> bool:

@@ -29,13 +29,14 @@ def described(schema: Schema, text: str) -> Described:
             return Described(column, _factor(column))
         return Described(column, names(text))
     if text in schema.derived:
-        return _of_part(names(text), text, schema.derived[text].description)
+        one = schema.derived[text]
+        return _of_part(names(text), text, description=one.description, label=one.label)
     if text.replace("_", "").isalnum():
         known = [*schema.columns, *schema.derived]
         raise InputError(f"the schema has no column {text!r}: {did_you_mean(text, known)}")
     require_readable(text)
     part = Walk(text, names).part()
-    return _of_part(part, part.text, "")
+    return _of_part(part, part.text)
 
 
 def _read(column: Column) -> Part:
@@ -55,13 +56,15 @@ def _factor(column: Number) -> Factor:
     )
 
 
-def _of_part(part: Part, name: str, words: str) -> Described:
+def _of_part(part: Part, name: str, *, description: str = "", label: str = "") -> Described:
     """Return a column with bounds or levels that follow from those of the columns that it is made
     of.
     """
     if isinstance(part, Factor):
-        return Described(Category(name, part.levels, part.reference, words), part)
-    number = partial(Number, name, part.low, part.high, words)
+        return Described(
+            Category(name, part.levels, part.reference, description, label=label), part
+        )
+    number = partial(Number, name, part.low, part.high, description, label=label)
     if part.answers:
         return Described(number(kind="boolean"), part)
     require_spread(part, "describe something else, or change its bounds in the schema")

@@ -493,6 +493,12 @@ def _has_parts(names: tuple[str, ...], indices: Collection[tuple[str, ...]]) -> 
     return True
 
 
+def number_factors(number: Expression) -> list[str]:
+    """Return the factors of a number, each as often as it occurs; itself where it is no product."""
+    found = _factors(number)
+    return [number.text] if found is None else found
+
+
 def _factors(number: Expression) -> list[str] | None:
     """Return the factors of an expression, each as often as it occurs: columns of the table, in
     backticks, and columns of curves; None if it is none.

@@ -8,8 +8,10 @@ programs are refused with a remedy.
 
 import ast
 import itertools
+import keyword
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -65,7 +67,7 @@ _SIGN: dict[type, str] = {
     ast.NotIn: "not in",
 }
 _FACTORS = {"C", "cut", "merge", "month", "weekday"}
-_CALLABLE = ", ".join([*sorted(FUNCTIONS), "scale", "year"])
+_CALLABLE = ", ".join([*sorted(FUNCTIONS), "clip", "scale", "year"])
 _LEARNING = {"center", "standardize", "hashed", "lag", "qcut", "ave"}
 """Functions of other programs that learn from the values."""
 _SPLINES = {"cr", "cc", "cs", "te", "s", "ti", "lo", "rcs", "spline"}
@@ -78,6 +80,8 @@ _INSTEAD = {
     "Q": "a name with spaces in backticks, as in `my column`",
     "ln": "log(x)",
     "pow": "I(x ** 2)",
+    "pmin": "clip(x, low, high), with two public numbers",
+    "pmax": "clip(x, low, high), with two public numbers",
     "ifelse": "the comparison itself, as in I(age >= 65): it is 1 where it is true, and 0 where it is not",
 }
 """Functions of other programs, and what to write for them."""
@@ -86,10 +90,14 @@ _INSTEAD = {
 # which for Python bind more than a comparison
 _SIGNS = re.compile(r"""`[^`]*`|"[^"]*"|'[^']*'|\^|&&?|\|\|?|!(?!=)""")
 _WORDS = {"^": "**", "&": " and ", "&&": " and ", "|": " or ", "||": " or ", "!": " not "}
+_OF_EXPRESSIONS = {"and", "or", "not", "in", "is", "True", "False", "None"}
+# words of Python that no expression has, as class: in a formula they can only be names
+_RESERVED = "|".join(sorted({*keyword.kwlist} - _OF_EXPRESSIONS))
+_UNREADABLE_NAME = re.compile(
+    rf"""'[^']*'|"[^"]*"|`(?P<quoted>[^`]*)`|(?<![\w.])(?P<reserved>{_RESERVED})(?![\w.])"""
+)
 _LARGE_POWER = re.compile(r"(\*\*|\^)[\s(+]*[0-9]*[1-9][0-9]")
 _LONG_NUMBER = re.compile(r"[0-9]{300}")  # beyond what double precision holds
-_BACKTICKS = re.compile(r"`([^`]*)`")
-_STAND_IN = re.compile(r"__name(\d+)")  # for a name in backticks, which is no Python
 
 
 def require_readable(text: str) -> None:
@@ -105,6 +113,44 @@ def require_readable(text: str) -> None:
         deep += 1 if sign in "([{" else -1
         if deep > _DEEPEST:  # parsers take their time to find that out
             raise InputError(TOO_DEEP)
+
+
+def quoted(name: str) -> str:
+    """Return a name as a formula has it: in backticks where Python would not read it as this name."""
+    as_python_has_it = unicodedata.normalize("NFKC", name)
+    plain = name.isidentifier() and name == as_python_has_it and not keyword.iskeyword(name)
+    return name if plain else f"`{name}`"
+
+
+class StandIns:
+    """A text of which each name that Python could not read is an identifier: ``text``.
+
+    Such names stand in backticks; words of Python, as class and from, may stand without.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._names: list[str] = []
+        self._prefix = "__name"
+        while self._prefix in text:
+            self._prefix = f"_{self._prefix}"
+        self._stand_in = re.compile(rf"{self._prefix}([0-9]+)")
+        self.text = _UNREADABLE_NAME.sub(self._replaced, text)
+
+    def restored(self, text: str) -> str:
+        """Return a text with the names themselves."""
+        return self._stand_in.sub(lambda match: self._names[int(match[1])], text)
+
+    def requoted(self, text: str) -> str:
+        """Return an expression with the names as a formula has them."""
+        return self._stand_in.sub(lambda match: quoted(self._names[int(match[1])]), text)
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        name = match["reserved"] if match["quoted"] is None else match["quoted"]
+        if name is None:  # a text in quotes
+            return match[0]
+        if name not in self._names:
+            self._names.append(name)
+        return f"{self._prefix}{self._names.index(name)}"
 
 
 class Names:
@@ -180,11 +226,12 @@ class Walk:
     def __init__(self, text: str, part_of: Callable[[str], Part]) -> None:
         self.text = text
         self.part_of = part_of
-        self.quoted: list[str] = _BACKTICKS.findall(text)
-        numbers = itertools.count()
-        plain = _BACKTICKS.sub(lambda _: f"__name{next(numbers)}", python_of(text))
+        self.stand_ins = StandIns(text)
+        self._clipped = (
+            False  # whether the number that is read is clipped, so that it needs no bounds
+        )
         try:
-            self.tree = ast.parse(plain.strip(), mode="eval").body
+            self.tree = ast.parse(python_of(self.stand_ins.text).strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError):
             raise self._refused("it cannot be read") from None
         except RecursionError:
@@ -295,15 +342,15 @@ class Walk:
                 return self._constant(value)
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
                 number = self._number(operand)
-                return apply("-", text, number) if isinstance(sign, ast.USub) else number
+                return self._applied("-", text, number) if isinstance(sign, ast.USub) else number
             case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=int() as power)) if (
                 1 <= power <= 9
             ):
-                return apply("**", text, self._number(left), constant(power))
+                return self._applied("**", text, self._number(left), constant(power))
             case ast.BinOp(op=ast.Pow()):
                 raise self._refused("a power is a whole number from 1 to 9, as in I(x ** 2)")
             case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
-                return apply(
+                return self._applied(
                     _OPERATORS[type(operator)], text, self._number(left), self._number(right)
                 )
             case ast.Call():
@@ -342,6 +389,8 @@ class Walk:
             raise self._refused(f"write {_INSTEAD[name]}")
         if name in _FACTORS:
             raise self._refused(f"{name} makes a factor, and only a number can stand here")
+        if name == "clip":
+            return self._clip(node)
         if name not in FUNCTIONS | {"scale", "year"}:
             others = ", ".join([*CURVES, *sorted(_FACTORS)])
             raise self._refused(f"there is no function {name}; there are {_CALLABLE}, and {others}")
@@ -351,7 +400,35 @@ class Walk:
             return self._scale(node)
         if name == "year":
             return self._calendar(node)
-        return apply(name, self._unparsed(node), self._number(node.args[0]))
+        return self._applied(name, self._unparsed(node), self._number(node.args[0]))
+
+    def _applied(self, operation: str, text: str, *arguments: Expression) -> Expression:
+        return apply(operation, text, *arguments, clipped=self._clipped)
+
+    def _clip(self, node: ast.Call) -> Expression:
+        """Return a number within two public ones; without them it may have no bounds."""
+        usage = "write an expression and two numbers, as in clip(weight / height**2, 10, 60)"
+        options = {str(option.arg): option.value for option in node.keywords}
+        arguments = [*node.args, *(options.pop(end) for end in ("low", "high") if end in options)]
+        if len(arguments) != 3 or options:
+            raise self._refused(usage)
+        around = self._clipped
+        self._clipped = True
+        number = self._number(arguments[0])
+        self._clipped = around
+        low, high = (self._side(end, arguments[0]) for end in arguments[1:])
+        if low.columns or high.columns:
+            raise self._refused(f"the two ends are public numbers: {usage}")
+        if low.low >= high.low:
+            raise self._refused(f"the second number must be above the first: {usage}")
+        # The ends of the two ranges together, so that no rounding of the expression leads beyond them.
+        lowest, highest = (min(max(end, low.low), high.low) for end in (number.low, number.high))
+        if lowest == highest:
+            raise self._refused(
+                f"it is the same in every row, since {number.text} goes from {number.low:g} to {number.high:g} by the "
+                "schema: write two numbers with some of these between them"
+            )
+        return apply("clip", self._unparsed(node), number, constant(lowest), constant(highest))
 
     def _scale(self, node: ast.Call) -> Expression:
         argument = node.args[0]
@@ -536,9 +613,9 @@ class Walk:
     def _with_reference(self, node: ast.Call) -> Factor:
         arguments = list(node.args)
         unknown = False
-        for keyword in node.keywords:
-            if keyword.arg == "reference":
-                arguments.append(keyword.value)
+        for option in node.keywords:
+            if option.arg == "reference":
+                arguments.append(option.value)
             else:
                 unknown = True
         if unknown or not 1 <= len(arguments) <= 2:
@@ -567,7 +644,7 @@ class Walk:
 
     def _reference(self, node: ast.expr, factor: Factor) -> Level:
         if isinstance(node, ast.Call) and self._called(node) == "Treatment":
-            arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+            arguments = [*node.args, *(option.value for option in node.keywords)]
             node = next(iter(arguments), node)
         return self._level_of(node, factor)
 
@@ -625,10 +702,10 @@ class Walk:
         """Return the levels of a factor under common names; those that are not named stay."""
         usage = "write merge(region, coast=('north', 'east')), or merge(region, {'the coast': ('north', 'east')})"
         groups: list[tuple[str, ast.expr]] = []
-        for keyword in node.keywords:
-            if keyword.arg is None:
+        for named_group in node.keywords:
+            if named_group.arg is None:
                 raise self._refused(usage)
-            groups.append((keyword.arg, keyword.value))
+            groups.append((self.stand_ins.restored(named_group.arg), named_group.value))
         for extra in node.args[1:]:
             if not isinstance(extra, ast.Dict):
                 raise self._refused(usage)
@@ -687,20 +764,17 @@ class Walk:
 
     def _name(self, node: ast.expr) -> str:
         assert isinstance(node, ast.Name)
-        stand_in = _STAND_IN.fullmatch(node.id)
-        if stand_in and int(stand_in[1]) < len(self.quoted):
-            return self.quoted[int(stand_in[1])]
-        return node.id
+        return self.stand_ins.restored(node.id)
 
     def _called(self, node: ast.Call) -> str:
         """Return the name of a function; np.log is log."""
         match node.func:
             case ast.Name(id=name) | ast.Attribute(value=ast.Name(id="np"), attr=name):
-                return name
+                return self.stand_ins.restored(name)
         raise self._refused("a function is called by its name")
 
     def _unparsed(self, node: ast.expr) -> str:
-        return _STAND_IN.sub(lambda match: self._name(ast.Name(match[0])), ast.unparse(node))
+        return self.stand_ins.restored(ast.unparse(node))
 
     def _words(self, node: ast.expr) -> str:
         """Return the words of one side of a comparison; a text, which is a date, without its

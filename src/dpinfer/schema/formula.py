@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from reprlib import repr as short
 from typing import Any
 
@@ -23,9 +23,11 @@ from dpinfer.schema.expressions import (
     OFFSET_ALONE,
     TOO_DEEP,
     Names,
+    StandIns,
     Walk,
     comparison_of,
     names_in,
+    quoted,
     require_readable,
 )
 from dpinfer.schema.schema import Schema
@@ -100,15 +102,45 @@ def parse(formula: str, schema: Schema) -> tuple[Response, ModelTerms]:
     return response, terms
 
 
+def parse_features(text: str, schema: Schema) -> ModelTerms:
+    """Parse ``a + b + a:b``, the features of a release: terms as on the right of ~, with an intercept.
+
+    A column with ``type = "outcome"`` may be a feature like any other.
+    """
+    readable = _Readable(text)
+    parser = _parser()
+    with readable.reading():
+        _check(readable.formula, readable.tokens(parser), _explanatory_names(schema))
+        parsed = parser.get_terms(readable.plain)
+    if hasattr(parsed, "lhs"):
+        raise InputError(
+            "features have no outcome: leave out ~, and name all columns, as in 'income + age'"
+        )
+    side = readable.side(parsed)
+    if any(_is_offset(factors) for factors in side):
+        raise InputError("features have no offset: name the columns alone")
+    if _ONE not in side:
+        raise InputError("features always have an intercept: leave out -1 and 0")
+    try:
+        parts = _terms([factors for factors in side if factors != _ONE], _names(schema, _feature))
+    except RecursionError:
+        raise InputError(TOO_DEEP) from None
+    _require_one_curve_each(parts)
+    _require_one_meaning_each(parts)
+    return ModelTerms.of(parts, intercept=True)
+
+
+def _feature(column: Column) -> Part:
+    return plain_part(explained(column) if isinstance(column, Outcome) else column)
+
+
 def names_of(formula: str) -> list[str]:
     """Return the columns that a formula names, each once, without a schema."""
-    formula = _readable(formula)
+    readable = _Readable(formula)
     names: list[str] = []
-    with _reading():
-        tokens = [
-            (token.token, token.kind.value) for token in _parser().get_tokens(braced(formula))
-        ]
-        _check(formula, tokens, ["a", "b"])
+    with readable.reading():
+        tokens = readable.tokens(_parser())
+        _check(readable.formula, tokens, ["a", "b"])
     for text, kind in tokens:
         if kind == "name":
             names.append(text)
@@ -119,43 +151,70 @@ def names_of(formula: str) -> list[str]:
 
 def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:
     """Return the terms of the left and of the right side."""
-    formula = _readable(formula)
+    readable = _Readable(formula)
     parser = _parser()
-    with _reading():
-        plain = braced(formula)
-        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(plain)]
-        _check(formula, tokens, _explanatory_names(schema))
-        parsed = parser.get_terms(plain)
+    with readable.reading():
+        _check(readable.formula, readable.tokens(parser), _explanatory_names(schema))
+        parsed = parser.get_terms(readable.plain)
     if not hasattr(parsed, "lhs"):
         raise InputError("the formula has no outcome: write 'outcome ~ terms'")
-    return _side(parsed.lhs), _side(parsed.rhs)
+    return readable.side(parsed.lhs), readable.side(parsed.rhs)
 
 
-@contextmanager
-def _reading() -> Iterator[None]:
-    """Turn errors of the parser into an `InputError`."""
-    try:
-        yield
-    except InputError:
-        raise
-    except RecursionError:
-        raise InputError(TOO_DEEP) from None
-    except Exception as error:  # of many types: the parser trips over odd tokens
-        text = str(error).replace("(<unknown>, line 1)", "in an expression")  # of Python's parser
-        message = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().partition("\n")[0]
-        if "nested" in message:
+class _Readable:
+    """A ``formula`` with Python's sign of a power, as formulaic's parser takes it, and what the parser
+    gives with the names of the columns.
+
+    It is refused where it is too long or has huge numbers.
+    """
+
+    def __init__(self, formula: str) -> None:
+        if not isinstance(formula, str) or len(formula) > MAX_CHARACTERS:
+            raise InputError(
+                f"the formula must be text such as 'outcome ~ a + b', of at most {MAX_CHARACTERS} characters"
+            )
+        require_readable(formula)
+        self.formula = _HAT.sub(lambda match: "**" if match[0] == "^" else match[0], formula)
+        self._stand_ins = StandIns(self.formula)
+
+    @cached_property
+    def plain(self) -> str:
+        """The text with identifiers for names, and braces around comparisons."""
+        return braced(self._stand_ins.text)
+
+    def tokens(self, parser: Any) -> list[_Token]:
+        """Return the tokens of the formula."""
+        tokens = [(token.token, token.kind.value) for token in parser.get_tokens(self.plain)]
+        return [(self._restored(text, kind), kind) for text, kind in tokens]
+
+    def side(self, parsed: Any) -> _Side:
+        """Return the terms of one side, each as its factors."""
+        return [
+            tuple((self._restored(text, method), method) for text, method in factors)
+            for factors in _side(parsed)
+        ]
+
+    def _restored(self, text: str, kind: str) -> str:
+        if kind == "python":
+            return self._stand_ins.requoted(text)
+        return self._stand_ins.restored(text)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn errors of the parser into an `InputError`, with the names as they were written."""
+        try:
+            yield
+        except InputError as error:
+            raise InputError(self._stand_ins.requoted(str(error))) from None
+        except RecursionError:
             raise InputError(TOO_DEEP) from None
-        raise InputError(f"the formula cannot be read: {message or type(error).__name__}") from None
-
-
-def _readable(formula: str) -> str:
-    """Return the text with Python's sign of a power; it is refused where it is too long or has huge numbers."""
-    if not isinstance(formula, str) or len(formula) > MAX_CHARACTERS:
-        raise InputError(
-            f"the formula must be text such as 'outcome ~ a + b', of at most {MAX_CHARACTERS} characters"
-        )
-    require_readable(formula)
-    return _HAT.sub(lambda match: "**" if match[0] == "^" else match[0], formula)
+        except Exception as error:  # of many types: the parser trips over odd tokens
+            text = str(error).replace("(<unknown>, line 1)", "in an expression")  # Python's parser
+            message = re.sub(r"\x1b\[[0-9;]*m", "", text).strip().partition("\n")[0]
+            if "nested" in message:
+                raise InputError(TOO_DEEP) from None
+            fault = self._stand_ins.requoted(message) or type(error).__name__
+            raise InputError(f"the formula cannot be read: {fault}") from None
 
 
 def _parser() -> Any:
@@ -235,9 +294,7 @@ def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
     _check_left(formula, signs)
     left = formula.partition("~")[0].strip()
     if "." in signs:
-        listed = " + ".join(
-            name if name.isidentifier() else f"`{name}`" for name in names if name != left
-        )
+        listed = " + ".join(quoted(name) for name in names if left not in (name, quoted(name)))
         raise InputError(f"a . for all columns is not read: name them, as in {left} ~ {listed}")
     for sign in signs:
         if sign in _SIGNS_OF_COMPARISON:

@@ -60,15 +60,41 @@ def _absolute(x: Interval) -> Interval:
 
 
 def _times(x: Interval, y: Interval) -> Interval:
-    corners = [a * b for a in x for b in y]
+    # An end may be infinite, which no value is: 0 times any is 0.
+    corners = [a * b if a and b else 0.0 for a in x for b in y]
     return min(corners), max(corners)
+
+
+def _quotients(x: Array, y: Array) -> Array:
+    """Return x / y; a quotient with the divisor 0 is missing, and not infinite."""
+    return np.where(y == 0, np.nan, np.divide(x, y))
 
 
 def _over(x: Interval, y: Interval) -> Interval:
-    if y[0] <= 0 <= y[1]:
-        raise DomainError("divides by values that may be 0")
-    corners = [a / b for a in x for b in y]
+    """Return the range of quotients whose divisor is not 0: infinite where it may be as near to 0 as
+    floats are.
+    """
+    if y == (0.0, 0.0):
+        raise DomainError("divides by 0")
+    if y[0] < 0 < y[1]:
+        return -math.inf, math.inf
+    near_zero = math.copysign(0.0, y[0] + y[1])  # the side from which a divisor comes near to 0
+    corners = [_quotient(a, b or near_zero) for a in x for b in y]
     return min(corners), max(corners)
+
+
+def _quotient(a: float, b: float) -> float:
+    """Return the limit of a quotient at a corner; where both are infinite, another corner is larger."""
+    if a == 0 or (math.isinf(a) and math.isinf(b)):
+        return 0.0
+    if b == 0:
+        return math.copysign(math.inf, a) * math.copysign(1.0, b)
+    return a / b
+
+
+def _clip_range(x: Interval, low: Interval, high: Interval) -> Interval:
+    ends = [min(max(end, low[0]), high[0]) for end in x]
+    return ends[0], ends[1]
 
 
 def _column_of(
@@ -175,7 +201,8 @@ OPERATIONS: dict[str, Operation] = {
     "+": (np.add, lambda x, y: (x[0] + y[0], x[1] + y[1])),
     "minus": (np.subtract, lambda x, y: (x[0] - y[1], x[1] - y[0])),
     "*": (np.multiply, _times),
-    "/": (np.divide, _over),
+    "/": (_quotients, _over),
+    "clip": (np.clip, _clip_range),
     "**": (np.power, _power),
     **ANSWERS,
     **STEPS,

@@ -208,7 +208,7 @@ class Schema:
         >>> dp.Schema.read("schema.toml")["health"].reference
         'excellent'
         """
-        return toml.load(_text_of(Path(path)), Path(path).name, cls._of_document)
+        return toml.load(_text_of(Path(path)), Path(path).name, cls.of_document)
 
     @classmethod
     def of(cls, given: "Schema | str | os.PathLike[str] | None") -> "Schema":
@@ -255,10 +255,22 @@ class Schema:
             raise InputError(
                 f"Schema.parse takes TOML text, not {type(text).__name__}; Schema.read takes a path"
             )
-        return toml.load(text, "", cls._of_document)
+        return toml.load(text, "", cls.of_document)
 
     @classmethod
-    def _of_document(cls, document: dict[str, Any]) -> "Schema":
+    def of_document(cls, document: dict[str, Any]) -> "Schema":
+        """Return the schema of what `document` returned.
+
+        Parameters
+        ----------
+        document : dict
+            The content of a schema as nested dictionaries, in the layout of the TOML file.
+
+        Returns
+        -------
+        Schema
+            The schema.
+        """
         facts = _facts_of(document)
         unit = _unit_of(document)
         entries = _entries_of(document)

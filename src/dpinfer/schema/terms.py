@@ -135,9 +135,9 @@ def constant(value: float) -> Expression:
     return Expression(f"{value:g}", value, value, "constant")
 
 
-def apply(operation: str, text: str, *arguments: Expression) -> Expression:
+def apply(operation: str, text: str, *arguments: Expression, clipped: bool = False) -> Expression:
     """Return an operation with its range, or raise an error that names the remedy where it is not defined on
-    the whole range.
+    the whole range.  A number that is ``clipped`` afterwards may have infinite ends.
     """
     _, of_intervals = OPERATIONS[operation]
     try:
@@ -148,7 +148,12 @@ def apply(operation: str, text: str, *arguments: Expression) -> Expression:
         raise InputError(
             f"{text} {error}, but {_range(arguments[-1])}: {_remedy(operation, arguments[-1])}"
         ) from None
-    if not (math.isfinite(low) and math.isfinite(high)):
+    if not (clipped or (math.isfinite(low) and math.isfinite(high))):
+        if operation == "/" and arguments[1].low <= 0 <= arguments[1].high:
+            raise InputError(
+                f"{text} divides by values that may be 0, but {_range(arguments[1])}: {_REMEDIES['/']}, or write "
+                f"clip({text}, LOW, HIGH) with two public numbers"
+            )
         raise InputError(
             f"{text} is too large for double precision: tighten low and high of its column in the schema"
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from dpinfer import persistence
-from dpinfer.errors import BudgetError, InputError
+from dpinfer.errors import BudgetError, DpinferError, InputError
 from dpinfer.fit.linear import LeastSquares
 from dpinfer.fit.recipe import Recipe, fit, half_widths
 from dpinfer.mechanisms.sums import MAX_RECORDS
@@ -42,7 +42,13 @@ from dpinfer.simulate.study import (
     is_model,
     without_options,
 )
-from dpinfer.simulate.synthetic import OfGuesses, OfTable, Synthetic, repeated
+from dpinfer.simulate.synthetic import (
+    OfGuesses,
+    OfTable,
+    Synthetic,
+    columns_without_typical,
+    repeated,
+)
 from dpinfer.tables.table import read
 
 if TYPE_CHECKING:
@@ -55,8 +61,17 @@ _SMALLEST = 1e-3  # ε or ρ that is searched
 _LARGEST = 1e3
 _CLOSE = 0.05  # how closely a budget is found
 _FAR = 4.0  # a step where nothing is known
-_ONE_NOT_REPORTED_IN = 8  # coefficients that all simulated fits report (studies/forecast.py)
+_ONE_NOT_REPORTED_IN = 17  # coefficients that all simulated fits report (studies/forecast.py)
+_LONG_NAME = 34  # letters of a name that stands beside its numbers
+_ALL = "All assumptions: summary(full=True), or --verbose on the command line."
+_NO_PROMISE = "A forecast, not a promise: no record was read, and nothing was booked."
 _VISIBLE = 1e-2  # of a half-width: noise that is less is taken for this much
+_MIN_REPORTED = (
+    0.1  # of the coefficients: a fit that is expected to report fewer is not worth its budget
+)
+_LISTED = 3  # names of columns that a sentence lists, where there may be many
+REPLICATES_BEFORE_FIT = 10
+"""Simulated fits that say whether a fit is worth its budget."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +108,8 @@ class Forecast:
         The assumptions, in words.
     off : tuple of float
         The factors by which forecasts from guesses missed on real data; (1, 1) without guesses.
+    unstated : tuple of str
+        The columns of which the schema does not say what is ``typical``: usual values stand for it.
 
     Examples
     --------
@@ -120,6 +137,7 @@ class Forecast:
     setting: str
     assumed: tuple[str, ...]
     off: tuple[float, float] = (1.0, 1.0)
+    unstated: tuple[str, ...] = ()
 
     def median(self, which: int = 0) -> tuple[float, float]:
         """Return the median half-width over the coefficients, with and without noise.
@@ -207,8 +225,13 @@ class Forecast:
 
         return pd.DataFrame(self.table()).set_index(["budget", "name"])
 
-    def summary(self) -> str:
-        """Return the ranges of half-widths as text, with the assumptions under them.
+    def summary(self, *, full: bool = False) -> str:
+        """Return the ranges of half-widths as text, with their meaning under them.
+
+        Parameters
+        ----------
+        full : bool
+            Whether all assumptions are under the table; by default there are ten lines at most.
 
         Returns
         -------
@@ -229,8 +252,36 @@ class Forecast:
         rows = [
             GridRow.of(name, [column[j] for column in columns]) for j, name in enumerate(self.names)
         ]
-        table = Grid(("", *titles), tuple(rows)).text(TextLayout(gap=2, min_column=10))
-        return text.with_notes(table, self.statements())
+        layout = TextLayout(gap=2, min_column=10, max_name=_LONG_NAME, split=True)
+        statements = self.statements()
+        if not full:
+            statements = text.essential(self._in_short(), last=_ALL)
+        return text.with_notes(Grid(("", *titles), tuple(rows)).text(layout), statements)
+
+    def _in_short(self) -> list[str]:
+        """Return what a reader needs at once, the most important first."""
+        low, high = self.off
+        guesses = (
+            f"Ranges allow for guesses: on real data four intervals in five were {low:g} to {high:g} times "
+            "as long as forecast."
+        )
+        return [
+            self._what(),
+            *self._seldom_reported(),
+            f"{self.setting}.",
+            *([guesses] if low != high else []),
+            _NO_PROMISE,
+            self._assumptions(),
+        ]
+
+    def _what(self) -> str:
+        return (
+            f"Half-widths of {100 * self.level:.4g}% intervals, as ranges, from {self.replicates} simulated fits (seed "
+            f"{self.seed}); in brackets how many report the coefficient, if not all do."
+        )
+
+    def _assumptions(self) -> str:
+        return f"Assumed: {'; '.join(self.assumed)}."
 
     def statements(self) -> list[str]:
         """Return sentences on the meaning of the numbers, and on the assumptions.
@@ -238,16 +289,15 @@ class Forecast:
         Returns
         -------
         list of str
-            The sentences under the table of `summary`.
+            The sentences under the table of ``summary(full=True)``.
         """
         return [
-            f"Half-widths of {100 * self.level:.4g}% intervals, as ranges, from {self.replicates} simulated fits (seed "
-            f"{self.seed}); in brackets how many report the coefficient, if not all do.",
+            self._what(),
             *self._how_far_off(),
             *self._seldom_reported(),
             f"{self.setting}.",
-            f"Assumed: {'; '.join(self.assumed)}.",
-            "A forecast, not a promise: no record of the fit to come was read, nothing was booked.",
+            self._assumptions(),
+            _NO_PROMISE,
         ]
 
     def _how_far_off(self) -> list[str]:
@@ -257,7 +307,7 @@ class Forecast:
             return []
         return [
             f"Ranges allow for guesses: on real data four intervals in five were {low:g} to {high:g} times as long as "
-            "forecast from true means, deviations and shares, and some far longer, where columns go together or an "
+            "forecast from true means, deviations and shares. Some were far longer, where columns go together or an "
             f"outcome has long tails. Of coefficients that all simulated fits report, one in {_ONE_NOT_REPORTED_IN} "
             "was not reported in most fits of real data. No noise is about the made-up records."
         ]
@@ -289,6 +339,48 @@ class Forecast:
             name
             for name, share in zip(self.names, self.reported[which], strict=True)
             if share < _HALF
+        )
+
+    def low_budget(self, which: int = 0) -> str:
+        """Return why the fit is not worth its budget: fewer than one coefficient in ten is reported.
+
+        Parameters
+        ----------
+        which : int
+            The number of the budget; by default the first.
+
+        Returns
+        -------
+        str
+            The reason, with what to do where it may be due to usual values in the place of ``typical``
+            ones; empty for most fits.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> schema = dp.datasets.rand_hie().schema
+        >>> forecast = dp.simulate.forecast(
+        ...     "visit ~ health", schema=schema, records=100, budgets=[dp.ZCDP(0.001)], replicates=2
+        ... )
+        >>> print(forecast.low_budget().split(":")[0])
+        hardly a coefficient is likely to be reported
+        """
+        share = float(self.reported[which].mean())
+        if share >= _MIN_REPORTED:
+            return ""
+        count = len(self.names)
+        reason = (
+            f"hardly a coefficient is likely to be reported: {count * share:.2g} of {count} in simulated fits, on "
+            "average"
+        )
+        if not self.unstated:
+            return reason
+        listed = ", ".join(map(text.escape_controls, self.unstated[:_LISTED]))
+        if len(self.unstated) > _LISTED:
+            listed += f" and {len(self.unstated) - _LISTED} more"
+        return (
+            f"{reason}. That may be wrong, since the schema does not say what is typical of {listed}: add typical to "
+            "these columns, for a number as in typical = { mean = 3, sd = 5 }"
         )
 
     def _seldom_reported(self) -> list[str]:
@@ -464,6 +556,20 @@ def forecast(  # noqa: PLR0913  (the public face)
     return Search(wanted, start, lambda budget: ahead.forecast([budget])).smallest_budget()
 
 
+def low_budget(model: Any, records: int) -> str:
+    """Return why a fit is not worth its budget by what the schema says is typical of every column; nothing
+    where it does not say so.
+    """
+    question = _Question.of(model, {})
+    if columns_without_typical(question.response, question.terms, question.schema.typical):
+        return ""
+    try:
+        ahead = forecast(model, records=records, replicates=REPLICATES_BEFORE_FIT)
+    except DpinferError:  # where there is no forecast, there is no reason
+        return ""
+    return ahead.low_budget()
+
+
 @dataclass(frozen=True, eq=False)
 class _Question:
     """A model with a formula, and what its formula and schema say."""
@@ -613,6 +719,7 @@ class _Ahead:
             setting=f"{self.question.formula}, {design.unit.size(self.n)}",
             assumed=self.source.assumed,
             off=off,
+            unstated=self.source.unstated,
         )
 
 

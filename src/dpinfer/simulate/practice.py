@@ -50,10 +50,10 @@ def cells(column: Column, law: Typical, quantiles: Array) -> object:
     assert isinstance(column, Number)
     values = values_at(column, law, quantiles)
     if column.kind == "integer":
-        return np.clip(np.rint(values), column.low, column.high).astype(np.int64)
+        return values.astype(np.int64)
     if column.kind == "date":
         first = dates.day_of_text(column.origin)
-        return [dates.text_of(first + day) for day in np.floor(values)]
+        return [dates.text_of(first + day) for day in values]
     return values
 
 

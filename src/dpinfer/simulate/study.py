@@ -52,7 +52,7 @@ from dpinfer.tables.table import read
 
 _TITLES = {
     "target": "target",
-    "asked": "coverage",
+    "ordinary": "coverage",
     "stated": "stated_coverage",
     "length": "length",
     "sd": "length_sd",
@@ -60,6 +60,7 @@ _TITLES = {
     "reported": "reported",
     "answered": "answered",
 }
+_LONG_NAME = 25  # letters of a name that stands beside its numbers
 _LOSSES: dict[str, Loss | NoLoss] = {
     "logistic": Logistic(),
     "linear": LeastSquares(),
@@ -189,7 +190,7 @@ class Study:
         """
         error = float(np.sqrt(self.level * (1 - self.level) / self.replicates))
         findings = (
-            f"Mean coverage of what was asked {self.mean_coverage:.4f}, "
+            f"Mean coverage of the ordinary coefficients {self.mean_coverage:.4f}, "
             f"smallest {self.min_coverage:.4f}, nominal {self.level:g} "
             f"(Monte Carlo error of one coefficient {error:.4f}); of what each fit states "
             f"{self.mean_stated_coverage:.4f}; mean length {self.mean_length:.4g}."
@@ -203,7 +204,9 @@ class Study:
             GridRow.of(row["name"], [f"{row[key]:.4g}" for key in _TITLES.values()])
             for row in self.table()
         ]
-        table = Grid(("", *_TITLES), tuple(rows)).text(TextLayout())
+        table = Grid(("", *_TITLES), tuple(rows)).text(
+            TextLayout(min_column=9, max_name=_LONG_NAME, split=True)
+        )
         return text.with_notes(table, [findings, setting, warning])
 
     def to_json(self) -> str:

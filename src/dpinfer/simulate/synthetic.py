@@ -5,6 +5,7 @@ as it takes.  Every sum over records is then exactly that of a data set in which
 there that often.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,6 +40,10 @@ _NUMBERS = 2_000_000  # in their rows together, at most
 _RECORDS_PER_COLUMN = 20  # at least, whatever the two limits above say
 _ATOMS = 2**13  # values that stand for a law
 _TWO_POINTS = 1e-6  # a beta law with less in both of its parameters together is at its two ends
+_GOLDEN = (
+    math.sqrt(5) - 1
+) / 2  # its multiples modulo 1 are evenly spread over any stretch of them
+_NARROWEST = 0.05  # part of the sd of integers that is left to the law that is rounded
 
 LOG_ODDS = 1.35
 """The deviation of the log-odds where no effects are given.  In the seven real designs of
@@ -102,6 +107,11 @@ class Synthetic(Protocol):
         ...
 
     @property
+    def unstated(self) -> tuple[str, ...]:
+        """The columns of which nobody said what is typical."""
+        ...
+
+    @property
     def off(self) -> tuple[float, float]:
         """By which factors, from the least to the largest, intervals of real records may miss."""
         ...
@@ -127,6 +137,11 @@ class OfTable:
         """The assumption that the table is like the data, and public."""
         size = f"{self.population.n:,} {self.unit_word}"
         return (f"the {size} of the look-alike table, which must be public",)
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        """None: the table says it."""
+        return ()
 
     @property
     def off(self) -> tuple[float, float]:
@@ -159,7 +174,8 @@ class OfGuesses:
     design's columns.
 
     Without ``effects`` default ones are taken, and none on a numeric outcome.  A number has a beta
-    law on its public bounds with the mean and deviation that are guessed.  A count has that mean
+    law on its public bounds with the mean and deviation that are guessed, an integer whole numbers
+    with these.  A count has that mean
     and, beyond what effects and exposures explain of it, a gamma law of its rate; a whole one is a
     Poisson number of that rate.
     """
@@ -185,12 +201,10 @@ class OfGuesses:
     @property
     def assumed(self) -> tuple[str, ...]:
         """The assumption that columns are independent, and the guesses where the schema has none."""
-        columns = {column.name: column for column in (*self.response.columns, *self.terms.columns)}
         sentences = ["columns that are independent", self._effects_in_words()]
         named: dict[str, list[str]] = {words: [] for words in (_LEVELS, _NUMBERS_AROUND)}
-        for name, column in columns.items():
-            if name not in self.guesses:
-                named.setdefault(self._unguessed(column)[1], []).append(name)
+        for column in columns_without_typical(self.response, self.terms, self.guesses):
+            named.setdefault(self._unguessed(column)[1], []).append(column.name)
         for words, names in named.items():
             if names:
                 sentences.append(
@@ -200,6 +214,12 @@ class OfGuesses:
             rows = _rows_per_unit(self.design)
             sentences.append(f"{rows:,} unrelated row{'s' * (rows > 1)} per unit")
         return tuple(sentences)
+
+    @property
+    def unstated(self) -> tuple[str, ...]:
+        """The columns of which the schema does not say what is typical."""
+        columns = columns_without_typical(self.response, self.terms, self.guesses)
+        return tuple(column.name for column in columns)
 
     @property
     def off(self) -> tuple[float, float]:
@@ -306,7 +326,7 @@ class OfGuesses:
         """Return -1 and +1, or numbers: the outcome without effects, and the effects around their
         mean.
         """
-        centred = design - design.mean(axis=0)
+        centred = _centred(design)
         moved = np.zeros(len(design))
         if self.effects is not None:
             moved = centred @ np.array([self.effects.get(name, 0.0) for name in self._slopes])
@@ -318,8 +338,9 @@ class OfGuesses:
             assert isinstance(law, Shares)
             return np.where(drawn[outcome.name] < _chances(law.of[1], moved), 1.0, -1.0)
         if outcome.answers:
-            share = float(outcome.values(*_readers(drawn)).mean())
-            return np.where(quantiles() < _chances(share, moved), 1.0, -1.0)
+            answers = outcome.values(*_readers(drawn))
+            labels = np.where(quantiles() < _chances(_mean(answers), moved), 1.0, -1.0)
+            return np.where(np.isnan(answers), np.nan, labels)
         return _numbers(outcome, drawn, moved)
 
     def _offset(self, drawn: Mapping[str, Array], size: int) -> Array:
@@ -333,7 +354,7 @@ class OfGuesses:
         """Return the law of counts: the mean and variance they have all together, and how effects
         and exposures move the mean.
         """
-        centred = design - design.mean(axis=0)
+        centred = _centred(design)
         if self.effects is None:
             moved = _default_effects(centred, LOG_RATE)
         else:
@@ -346,7 +367,15 @@ class OfGuesses:
         integer = all(
             isinstance(column, Number) and column.kind == "integer" for column in outcome.columns
         )
-        return _Rates(outcome, float(plain.mean()), float(plain.var()), times, integer)
+        return _Rates(outcome, _mean(plain), _variance(plain), times, integer)
+
+
+def columns_without_typical(
+    response: Response, terms: ModelTerms, guesses: Mapping[str, Typical]
+) -> list[Column]:
+    """Return the columns of a formula of which nobody said what is typical, each once."""
+    columns = {column.name: column for column in (*response.columns, *terms.columns)}
+    return [column for name, column in columns.items() if name not in guesses]
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,7 +451,8 @@ def values_at(column: Number | Category, law: Typical, quantiles: Array) -> Arra
     """Return values of a number, or codes of levels, at quantiles between 0 and 1."""
     if isinstance(law, Spread):
         assert isinstance(column, Number)
-        return _atoms(column.low, column.high, law)[(quantiles * _ATOMS).astype(np.intp)]
+        atoms = _integer_atoms if column.kind in ("integer", "date") else _atoms
+        return atoms(column.low, column.high, law)[(quantiles * _ATOMS).astype(np.intp)]
     codes = np.searchsorted(np.cumsum(law.of), quantiles, side="right")
     codes = np.minimum(codes, len(law.of) - 1)
     if isinstance(column, Number):
@@ -442,6 +472,55 @@ def _atoms(low: float, high: float, law: Spread) -> Array:
     return np.asarray(low + (high - low) * inside)
 
 
+@lru_cache(maxsize=256)
+def _integer_atoms(low: float, high: float, law: Spread) -> Array:
+    """Return even quantiles of a law of whole numbers on the bounds with this mean and standard deviation.
+
+    It is a beta law of which each value is rounded up with the chance of its fraction, so that the mean
+    stays; the beta law has less variance by what this adds.  Where the mean leaves whole numbers with more
+    variance than asked for, the law is at the two nearest to it.
+    """
+    below = math.floor(law.mean)
+    fraction = law.mean - below
+    if law.sd**2 <= fraction * (1 - fraction):
+        quantiles = (np.arange(_ATOMS) + 0.5) / _ATOMS
+        return np.where(quantiles < 1 - fraction, below, below + 1.0)
+
+    def rounded(sd: float) -> Array:
+        atoms = _atoms(low, high, Spread(law.mean, sd))
+        up = np.arange(_ATOMS) * _GOLDEN % 1 < atoms - np.floor(atoms)
+        return np.sort(np.floor(atoms) + up)
+
+    def excess(sd: float) -> float:
+        return float(rounded(sd).std()) - law.sd
+
+    least = _NARROWEST * law.sd
+    if excess(least) >= 0:
+        return rounded(least)
+    if excess(law.sd) <= 0:
+        return rounded(law.sd)
+    return rounded(brentq(excess, least, law.sd, xtol=1e-4 * law.sd))
+
+
+def _centred(design: Array) -> Array:
+    """Return columns less their means; 0 where a value is missing, as that of a quotient by 0."""
+    known = np.isfinite(design)
+    values = np.where(known, design, 0.0)
+    means = values.sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return np.where(known, values - means, 0.0)
+
+
+def _mean(values: Array) -> float:
+    """Return the mean of the values that are not missing; 0 without any."""
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if known.size else 0.0
+
+
+def _variance(values: Array) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.var()) if known.size else 0.0
+
+
 def _chances(share: float, moved: Array) -> Array:
     """Return probabilities of the second level that are ``share`` on average."""
     if not moved.any() or not 0 < share < 1:
@@ -457,10 +536,14 @@ def _numbers(outcome: Expression, drawn: Mapping[str, Array], moved: Array) -> A
     they explain.
     """
     plain = outcome.values(*_readers(drawn))
-    left = 1 - moved.var() / max(plain.var(), np.finfo(float).tiny)
+    if not moved.any():
+        return plain
+    left = 1 - moved.var() / max(_variance(plain), np.finfo(float).tiny)
     if left <= 0:
         raise InputError(
             "the effects explain more than the outcome varies: make them smaller, or its sd larger"
         )
-    values = plain.mean() + np.sqrt(left) * (plain - plain.mean()) + moved
+    values = _mean(plain) + np.sqrt(left) * (plain - _mean(plain)) + moved
+    if outcome.column is not None and outcome.column.kind == "integer":
+        values = np.rint(values)
     return np.asarray(np.clip(values, outcome.low, outcome.high))

@@ -20,8 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpinfer.errors import InputError
+from dpinfer.numerics.arrays import Indices
 from dpinfer.rows import workers
-from dpinfer.rows.id_buckets import Parted, Parts, count_ids, number_of_parts
+from dpinfer.rows.id_buckets import (
+    Parted,
+    Parts,
+    number_of_parts,
+    unit_sizes,
+)
 from dpinfer.rows.source import Source, require_record_limit
 from dpinfer.schema.columns import Category, Ids, Outcome, Wanted
 from dpinfer.tables import csv_files
@@ -100,11 +106,15 @@ class Files:
         """Whether it is one CSV file."""
         return Path(self.path).name.lower().endswith((".csv", ".csv.gz"))
 
+    def members(self) -> list["Member"]:
+        """Return the files."""
+        return members_of(self.path)
+
     def types(self) -> list[tuple[str, str]]:
         """Return the names of the columns, and what their types say: nothing in a CSV file, which
         has none.
         """
-        members = members_of(self.path)
+        members = self.members()
         fields = members[0].fields()
         fields += [(name, values.type) for name, values in _folder_columns(members).items()]
         return [(name, _word(kind)) for name, kind in fields]
@@ -125,12 +135,19 @@ class Files:
         return sum(member.count() for member in self._members(columns))
 
     def count_units(self, ids: str) -> int:
-        """Return the number of different ids, counted in parts where they are too many for memory."""
+        """Return the number of different ids."""
+        return len(self.unit_sizes(ids))
+
+    def unit_sizes(self, ids: str) -> Indices:
+        """Return the number of rows of each unit, counted in parts where ids are too many for memory."""
         wanted = [Ids(ids)]
         parts = number_of_parts(self.count(wanted), 1, workers.memory())
-        if parts == 1:
-            return InMemory(self.read(wanted)).count_units(ids)
-        return count_ids(self.tables(wanted), ids, parts, partial(_ids_of, name=ids))
+        return unit_sizes(self.tables(wanted), ids, parts, partial(_ids_of, name=ids))
+
+    def longest_record(self) -> int:
+        """Return the number of bytes of the longest line of CSV files; 0 for files of other kinds."""
+        members = members_of(self.path)
+        return max(member.longest_record() for member in members)
 
     def source(self, reader: Reader, n: int) -> Source:
         """Return the records, read anew in every pass, unless they are kept."""
@@ -180,7 +197,7 @@ class Files:
 
     def _members(self, columns: Sequence[Wanted]) -> list["Member"]:
         """Return the files, which must all have the columns."""
-        members = members_of(self.path)
+        members = self.members()
         for member in members:
             names = [name for name, _ in member.fields()] + [key for key, _ in member.keys]
             owner = f"the file {member.path.name!r}"
@@ -372,6 +389,19 @@ class Member:
     def count(self) -> int:
         """Return the number of rows."""
         return self.checked(self._count)
+
+    def longest_record(self) -> int:
+        """Return the number of bytes of the longest line; 0 where there are no lines."""
+        if self.kind != "CSV":
+            return 0
+        return self.checked(partial(csv_files.longest_record, self.path))
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is an Arrow stream, in which columns that are not asked for are read, too."""
+        if self.kind != "Arrow":
+            return False
+        return not self.checked(lambda: hasattr(self._arrow(), "get_batch"))
 
     def tables(
         self,

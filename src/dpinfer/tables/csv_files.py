@@ -62,15 +62,35 @@ class Readable(Protocol):
 
 
 def column_names(path: Path) -> list[str]:
-    """Return the names in the first line."""
+    """Return the names in the first line.  Nothing after it is read: a record may be very long."""
     with _bytes(path) as file:
-        return _records(file)[0]
+        header = file.readline(LONGEST + 1)
+        if not header or len(header.removesuffix(b"\n")) > LONGEST:
+            header = BROKEN
+        return _names(header.removesuffix(b"\n"))
 
 
 def count(path: Path) -> int:
     """Return the number of rows."""
     with _bytes(path) as file:
         return sum(_count_records(block) for block in _records(file)[1])
+
+
+def longest_record(path: Path) -> int:
+    """Return the number of bytes of the longest line, the header included, without its LF."""
+    longest = 0
+    begun = 0
+    with _bytes(path) as file:
+        while block := file.read(_BLOCK):
+            ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _LF)
+            if not len(ends):
+                begun += len(block)
+                continue
+            lengths = np.diff(ends, prepend=-1) - 1
+            lengths[0] += begun
+            longest = max(longest, int(lengths.max()))
+            begun = len(block) - int(ends[-1]) - 1
+    return max(longest, begun)
 
 
 def tables(path: Path, columns: Sequence[Wanted]) -> Iterator[pa.Table]:
@@ -97,6 +117,13 @@ def first_rows(path: Path, number: int) -> list[list[bytes]]:
         records = next(blocks, b"").split(b"\n")[:-1]
     rows = [row(record, len(header)) for record in records[:number]]
     return [cells for cells in rows if cells is not None]
+
+
+def count_no_text(path: Path) -> int:
+    """Return the number of rows that are not UTF-8."""
+    with _bytes(path) as file:
+        blocks = (block for block in _records(file)[1] if not _is_text(block))
+        return sum(not _is_text(record) for block in blocks for record in block.split(b"\n"))
 
 
 def row(record: bytes, width: int) -> list[bytes] | None:

@@ -15,13 +15,14 @@ import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpinfer.schema.columns import Category, Ids, Number, Outcome, Wanted
 from dpinfer.schema.dates import day_of_text
 from dpinfer.schema.terms import ModelTerms, Response, explained, of_column
 from dpinfer.tables import csv_files
 from dpinfer.tables.arrow_files import Files
-from dpinfer.tables.cells import objects
+from dpinfer.tables.cells import ARROW_BYTES, ARROW_TEXTS, objects
 from dpinfer.tables.levels import match
 from dpinfer.tables.memory import identities_of, read_labels, read_terms, values_of
 from dpinfer.tables.table import table_of
@@ -36,6 +37,18 @@ FIRST = 10_000
 """Records that types are guessed from."""
 _WORDS_FOR_NOTHING = {"", "na", "n/a", "nan", "null", "none", "."}
 _INTEGER = r"[+-]?[0-9]{1,18}"
+THOUSANDS = "commas between thousands"
+DECIMAL_COMMAS = "commas for decimal points"
+OTHER_DATES = "dates in another form"
+ZERO_ONE = "0 and 1"
+_NUMBERS = {
+    THOUSANDS: r"[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?",
+    DECIMAL_COMMAS: r"[+-]?[0-9]*,[0-9]+",
+}
+_DATES = {
+    OTHER_DATES: r"[0-9]{1,2}[./-][0-9]{1,2}[./-]([0-9]{2}){1,2}|[0-9]{4}[./]?[0-9]{2}[./]?[0-9]{2}"
+}
+_LEVELS = {ZERO_ONE: r"[01](\.0*)?"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,7 @@ class CellCounts:
 
     ``missing`` cells are empty and ``unread`` ones are not of the column's type; ``near`` of these
     differ from a level in case and white space alone.  ``below`` and ``above`` lie beyond the bounds.
+    ``form`` is how most of the unread ones are written, if that is a form that is known.
     """
 
     name: str
@@ -52,17 +66,19 @@ class CellCounts:
     below: int
     above: int
     near: int
+    form: str = ""
 
 
 @dataclass(frozen=True)
 class Peek:
     """Counts over all rows; ``usable`` are those of which no column counts as missing, ``broken``
-    the lines of a CSV file that are no rows."""
+    the lines of a CSV file that are no rows, and ``no_text`` those of them that are not UTF-8."""
 
     rows: int
     usable: int
     broken: int
     columns: tuple[CellCounts, ...]
+    no_text: int = 0
 
 
 def peek(native: Any, columns: Sequence[Wanted]) -> Peek:
@@ -71,16 +87,63 @@ def peek(native: Any, columns: Sequence[Wanted]) -> Peek:
     table = source.opened(columns)
     written = table
     broken = 0
+    no_text = 0
     if isinstance(source, Files) and source.is_csv:  # where every cell is a text
         written = source.opened([Ids(column.name) for column in columns])
         broken = int(written.get_column(columns[0].name).is_null().sum())
+        no_text = csv_files.count_no_text(Path(source.path)) if broken else 0
     counts = []
     usable = np.ones(len(table), dtype=bool)
     for column in columns:
         fits = _fits(table, column)
         usable &= fits | (getattr(column, "missing", None) is not None)
         counts.append(_count(table, written, column, fits))
-    return Peek(len(table), int(usable.sum()), broken, tuple(counts))
+    return Peek(len(table), int(usable.sum()), broken, tuple(counts), no_text)
+
+
+@dataclass(frozen=True)
+class FileSizes:
+    """The sizes of a table in files that one record may decide.
+
+    ``rows`` is the number of rows.  ``column`` holds the longest text, of ``cell`` bytes.  ``record`` is the
+    number of bytes of the longest line of a CSV file.
+    """
+
+    rows: int
+    column: str
+    cell: int
+    record: int
+
+
+def sizes_of(path: str | PathLike[str], columns: Sequence[Wanted]) -> FileSizes:
+    """Return the sizes of the given columns of a table in files whose names and types fit."""
+    files = Files(path)
+    record = files.longest_record()
+    longest = {column.name: 0 for column in columns}
+    rows = 0
+    for piece in files.tables(columns):
+        rows += len(piece)
+        for name, so_far in longest.items():
+            longest[name] = max(so_far, 0, *map(_longest_text, piece[name].chunks))
+    column = max(longest, key=lambda name: longest[name])
+    return FileSizes(rows, column, longest[column], record)
+
+
+def unit_sizes(path: str | PathLike[str], ids: str) -> tuple[int, int]:
+    """Return the number of units of a table in files, and the number of rows of the one that has most."""
+    sizes = Files(path).unit_sizes(ids)
+    return len(sizes), int(sizes.max(initial=0))
+
+
+def _longest_text(cells: pa.Array) -> int:
+    """Return the bytes of the longest text; 0 in a column of anything else."""
+    if isinstance(cells, pa.DictionaryArray):
+        cells = cells.dictionary
+    if cells.type == pa.binary_view():  # of which Arrow counts no bytes
+        cells = cells.cast(pa.large_binary())
+    if not str(cells.type).startswith((*ARROW_TEXTS, *ARROW_BYTES)):
+        return 0
+    return pc.max(pc.binary_length(cells)).as_py() or 0
 
 
 def _fits(table: nw.DataFrame[Any], column: Wanted) -> Flags:
@@ -112,7 +175,24 @@ def _count(
         values = values_of(table, column)[fits]
         below = int((values < column.low).sum())
         above = int((values > column.high).sum())
-    return CellCounts(column.name, int(missing.sum()), int(unread.sum()), below, above, near)
+    form = _form(column, [cells[j] for j in np.flatnonzero(unread)])
+    return CellCounts(column.name, int(missing.sum()), int(unread.sum()), below, above, near, form)
+
+
+def _form(column: Wanted, cells: Sequence[Any]) -> str:
+    """Return the form that most of the cells have, of those in which a column like this is often written."""
+    if isinstance(column, Ids):
+        return ""
+    kind = _NUMBERS
+    if column.levels and not isinstance(column, Number):
+        kind = _LEVELS
+    elif isinstance(column, Number) and column.kind == "date":
+        kind = _DATES
+    texts = [str(cell).strip() for cell in cells]
+    for form, pattern in kind.items():
+        if 2 * sum(re.fullmatch(pattern, text) is not None for text in texts) > len(texts):
+            return form
+    return ""
 
 
 def _is_nothing(cell: Any) -> bool:

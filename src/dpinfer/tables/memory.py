@@ -5,10 +5,10 @@ speak of names and types, never of values.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -37,10 +37,23 @@ from dpinfer.schema.columns import (
 from dpinfer.schema.dates import day_of_text
 from dpinfer.schema.terms import Expression, ModelTerms, Part, ReadCodes, ReadNumbers, Response
 from dpinfer.schema.unit import Unit
-from dpinfer.tables.cells import Cells, Codes, cells_of, kind_of, numbers, to_numbers, type_of
+from dpinfer.tables.cells import (
+    Cells,
+    Codes,
+    cells_of,
+    is_list,
+    kind_of,
+    numbers,
+    objects,
+    to_numbers,
+    type_of,
+)
 from dpinfer.tables.days import to_days
 from dpinfer.tables.ids import to_ids
 from dpinfer.tables.levels import match, tally, to_level_codes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _TYPES_OF_LEVELS = {
     str: ("Null", "String", "Categorical", "Enum"),
@@ -144,6 +157,28 @@ class FormulaReader(Reader):
         """Return the columns of the design, and the outcome by its public scale."""
         labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
         return read_terms(table, self.terms, clipped=False), labels
+
+
+@dataclass(frozen=True, repr=False)
+class FeatureReader(Reader):
+    """Features alone, of which any may be an outcome later."""
+
+    terms: ModelTerms
+    encoding: Encoding
+
+    @property
+    def encoder(self) -> Encoding:
+        """The encoder to bounded rows."""
+        return self.encoding
+
+    @property
+    def columns(self) -> list[Wanted]:
+        """The columns that are read of a table."""
+        return [*self.terms.columns, *self.encoding.unit.columns]
+
+    def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
+        """Return the features in original units; there is no label."""
+        return read_terms(table, self.terms, clipped=False), np.zeros(len(table))
 
 
 @dataclass(frozen=True, repr=False)
@@ -322,12 +357,49 @@ def names_of(columns: Sequence[Wanted]) -> list[str]:
 
 
 def not_here(native: Any, remedy: str = "") -> InputError:
-    """Return the error for what is no table in this process."""
+    """Return the error for what is no table in this process, with the line that makes one of it."""
     library = type(native).__module__.partition(".")[0]
+    if isinstance(native, np.ndarray | list):
+        remedy = ": give a dict of columns, as in {'age': X[:, 0]}"
+    for method in _TO_A_TABLE:
+        if not remedy and hasattr(native, method):
+            remedy = f": convert it, as in table.{method}()"
     return InputError(
-        "a formula needs a pandas, polars or pyarrow table, or the path of a file, not "
-        f"{library}'s {type(native).__name__}{remedy}"
+        "a formula needs a pandas, polars or pyarrow table, an Arrow stream, a dict of arrays or the path of a file, "
+        f"not {library}'s {type(native).__name__}{remedy}"
     )
+
+
+_TO_A_TABLE = ("to_arrow", "to_pyarrow", "to_arrow_table", "to_pandas", "toPandas", "collect")
+"""Methods by which tables of other libraries become one that is read here."""
+
+
+def of_columns(columns: Mapping[Any, Any]) -> "pd.DataFrame":
+    """Return a dict of arrays as a table; a list has no type, whatever it holds."""
+    import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
+
+    series = {str(name): _series(str(name), values) for name, values in columns.items()}
+    if len({len(one) for one in series.values()}) > 1:
+        raise InputError("the columns of the dict differ in length: give one value per row in each")
+    return pd.DataFrame(series)
+
+
+def _series(name: str, values: Any) -> "pd.Series[Any]":
+    import pandas as pd  # noqa: PLC0415  (heavy: loaded when asked for)
+
+    if is_list(values):
+        return pd.Series(objects(values), dtype=object)
+    if isinstance(values, pa.Array):
+        values = pa.chunked_array([values])
+    column = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(column, nw.Series):
+        found: pd.Series[Any] = column.to_pandas()
+        return found.reset_index(drop=True)
+    if not isinstance(values, np.ndarray) or values.ndim != 1:
+        raise InputError(
+            f"{name!r} of the dict is no column: give an array in one dimension, or a list"
+        )
+    return pd.Series(values, dtype=object if values.dtype == object else None)
 
 
 def rows_of(X: Any, y: Any, kind: str = "margin") -> Rows:

@@ -2,13 +2,15 @@
 
 | table | what is given | module |
 | --- | --- | --- |
-| `InMemory` | a pandas, polars or pyarrow table | `memory` |
+| `InMemory` | a pandas, polars or pyarrow table, a dict of arrays | `memory` |
+| `Streamed` | a lazy frame of polars, a relation of DuckDB, a stream of Arrow | `streams` |
 | `Files` | a path: a file, a folder, a pattern | `arrow_files`, `csv_files` |
 | `Dask` | a Dask DataFrame | `on_dask`, `cluster` |
 | `Spark` | a Spark DataFrame | `on_spark`, `cluster` |
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Protocol
 
@@ -23,7 +25,18 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.terms import ModelTerms, Part, Response
 from dpinfer.schema.unit import ROW, Unit
 from dpinfer.tables.arrow_files import Files
-from dpinfer.tables.memory import ColumnReader, FormulaReader, InMemory, Reader, misfit
+from dpinfer.tables.memory import (
+    ColumnReader,
+    FeatureReader,
+    FormulaReader,
+    InMemory,
+    Reader,
+    misfit,
+    of_columns,
+)
+from dpinfer.tables.streams import Streamed, is_lazy, is_stream
+
+_NO_LABEL = "residual"  # a label of 0 is a number like any other
 
 
 class Table(Protocol):
@@ -66,6 +79,9 @@ def table_of(native: Any) -> Table:
     """Return the table that is given.  No library is loaded to find out what it is."""
     if isinstance(native, str | PathLike):
         return Files(native)
+    if isinstance(native, Mapping):
+        return InMemory(of_columns(native))
+    native = nw.to_native(native, pass_through=True)
     if libraries.is_dask_dataframe(native):
         from dpinfer.tables.on_dask import Dask  # noqa: PLC0415  (of an extra)
 
@@ -74,6 +90,8 @@ def table_of(native: Any) -> Table:
         from dpinfer.tables.on_spark import Spark  # noqa: PLC0415  (of an extra)
 
         return Spark(native)
+    if is_lazy(native) or is_stream(native):  # asked last: tables of Spark have streams, too
+        return Streamed(native)
     return InMemory(native)
 
 
@@ -94,25 +112,43 @@ def read(
     unit: Unit = ROW,
     *,
     counted: bool = True,
+    number: int | None = None,
 ) -> tuple[Design, Pending]:
     """Return the encoding of a formula and the records of a table; ``kind`` is what the loss is a
     function of.
 
-    ``unit`` says whose rows they are, and ``counted`` whether their number is public.
+    ``unit`` says whose rows they are, and ``counted`` whether their number is public.  ``number`` is
+    that of the records or units, where somebody has counted them before: nothing is counted then.
 
     Guarantee [types_first]: names, types and the number of rows are looked at now, values when the
-    records are read.  Where a unit has many rows, their number is not; instead the ids are, to
-    count the units, and not even these where the schema states the number of units, or where it is
-    private.
+    records are read.  Of a stream the number of rows is looked at only where it is public.  Where a
+    unit has many rows, their number is not; instead the ids are, to count the units, and not even
+    these where the number of units is known, from the schema or as ``number``, or where it is private.
     """
     design = Design.of_formula(response, terms, kind, unit)
     reader = FormulaReader(response, terms, Encoding(design, kind))
     table = table_of(native)
     check(table, reader.columns)
-    n = number_of(table, reader.columns, unit, counted)
+    n = number_of(table, reader.columns, unit, counted) if number is None else number
     if counted and not unit.many:
         design = design.for_records(n)
         reader = FormulaReader(response, terms, Encoding(design, kind))
+    _require_proved(n, design.unit, counted)
+    return design, Pending(n, lambda: table.source(reader, n))
+
+
+def read_features(
+    native: Any, terms: ModelTerms, unit: Unit = ROW, *, counted: bool = True
+) -> tuple[Design, Pending]:
+    """Return the encoding of features and the records of a table; values are looked at as in `read`."""
+    design = replace(Design.of_terms(terms), unit=unit)
+    reader = FeatureReader(terms, Encoding(design, _NO_LABEL))
+    table = table_of(native)
+    check(table, reader.columns)
+    n = number_of(table, reader.columns, unit, counted)
+    if counted and not unit.many:
+        design = design.for_records(n)
+        reader = FeatureReader(terms, Encoding(design, _NO_LABEL))
     _require_proved(n, design.unit, counted)
     return design, Pending(n, lambda: table.source(reader, n))
 
@@ -150,7 +186,11 @@ def _require_proved(n: int, unit: Unit, counted: bool) -> None:
 
 
 def number_of(table: Table, columns: Sequence[Wanted], unit: Unit, counted: bool) -> int:
-    """Return the public number of records or units; 0 for a private number of units, which is not needed."""
+    """Return the public number of records or units; 0 for a private number of units or of records of a
+    stream, which is not needed.
+    """
+    if isinstance(table, Streamed) and not counted:
+        return 0
     if not unit.many:
         return table.count(columns)
     if unit.number is not None:

@@ -17,6 +17,7 @@ from dpinfer.views.forest import (
     missing_label,
     model_rows,
     panels,
+    ratio_ticks,
     result_rows,
     ticks,
     wrapped,
@@ -31,8 +32,6 @@ _BAR_DISTANCE = 13.0
 _AXIS_HEIGHT = 40
 _NAME_ROWS = 4
 _STATUS_ROWS = 2
-
-_ENDS = ("low", "inner_low", "estimate", "inner_high", "high")
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class Layout:
 RESULT_WIDE = Layout(
     width=760,
     left=196,
-    right=494,
+    right=544,
     name=190,
     ticks=6,
     above=0,
@@ -174,17 +173,22 @@ class ForestPicture:
     panels: tuple[PlacedPanel, ...]
 
 
-def result_picture(result: FitResult, level: float, layout: Layout) -> ForestPicture:
-    """Return the forest plot of a result in this layout."""
-    rows = result_rows(result, level)
+def result_picture(
+    result: FitResult, level: float, layout: Layout, ratio: str = ""
+) -> ForestPicture:
+    """Return the forest plot of a result in this layout; ``ratio`` names the numbers of the axis
+    where they are ratios.
+    """
+    rows = result_rows(result, level, ratio=ratio)
     top = 4.0
     if layout.name_left:
         top = 26.0  # under the heads of the columns
         # a longer axis where the names are short
-        name = min(layout.name, max(60.0, *(_LETTER * len(row.name) + 14 for row in rows)))
+        name = min(layout.name, max(60.0, *(_LETTER * len(row.title) + 14 for row in rows)))
         left = int(name) + 6
         layout = replace(layout, name=int(name), left=left, status_left=left)
-    return _picture(rows, layout, top, lambda bar, _: _status(bar, layout), gridded=False)
+    marks = ratio_ticks if ratio else ticks
+    return _picture(rows, layout, top, lambda bar, _: _status(bar, layout), marks, gridded=False)
 
 
 def _status(bar: Bar | None, layout: Layout) -> tuple[str, ...]:
@@ -200,25 +204,39 @@ def model_picture(comparison: Comparison, layout: Layout) -> ForestPicture:
         label = missing_label(bar, comparison.names[model])
         return (label,) if label else ()
 
-    return _picture(model_rows(comparison), layout, 4.0, status, gridded=True)
+    marks = ratio_ticks if comparison.ratios else ticks
+    return _picture(model_rows(comparison), layout, 4.0, status, marks, gridded=True)
 
 
 _StatusOf = Callable[[Bar | None, int], tuple[str, ...]]
+_Ticks = Callable[[float, float, int], list[tuple[float, str]]]
 
 
 def _picture(
-    rows: Sequence[ForestRow], layout: Layout, top: float, status: _StatusOf, *, gridded: bool
+    rows: Sequence[ForestRow],
+    layout: Layout,
+    top: float,
+    status: _StatusOf,
+    marks: _Ticks,
+    *,
+    gridded: bool,
 ) -> ForestPicture:
     placed = []
     for group in panels(rows):
-        panel = _panel(group, layout, top, status, gridded=gridded)
+        panel = _panel(group, layout, top, status, marks, gridded=gridded)
         placed.append(panel)
         top = panel.bottom + _AXIS_HEIGHT
     return ForestPicture(layout, top - 12, tuple(placed))
 
 
 def _panel(
-    rows: Sequence[ForestRow], layout: Layout, top: float, status: _StatusOf, *, gridded: bool
+    rows: Sequence[ForestRow],
+    layout: Layout,
+    top: float,
+    status: _StatusOf,
+    marks: _Ticks,
+    *,
+    gridded: bool,
 ) -> PlacedPanel:
     low, high = limits(rows)
 
@@ -232,7 +250,7 @@ def _panel(
         one = replace(one, shaded=j % 2 == 1, gridded=gridded or bool(row.reported))
         placed.append(one)
         bottom += one.height
-    labels = [(position(value), label) for value, label in ticks(low, high, layout.ticks)]
+    labels = [(position(value), label) for value, label in marks(low, high, layout.ticks)]
     return PlacedPanel(top, bottom, position(0.0), tuple(labels), tuple(placed))
 
 
@@ -247,7 +265,7 @@ def _row(
 
     A name that stands beside the bar of a single model has it in its middle.
     """
-    name = wrapped(row.name, int(layout.name / _LETTER), _NAME_ROWS)
+    name = wrapped(row.title, int(layout.name / _LETTER), _NAME_ROWS)
     statuses = [
         () if bar is not None and bar.reported else status(bar, k) for k, bar in enumerate(row.bars)
     ]
@@ -268,7 +286,7 @@ def _row(
         middle = first + _BAR_DISTANCE * k
         ends = None
         if bar is not None and bar.reported:
-            ends = {end: position(getattr(bar, end)) for end in _ENDS}
+            ends = {end: position(value) for end, value in bar.ends.items()}
         status_top = middle + 4 - below / 2
         if layout.status_base is not None:
             status_top = top + layout.status_base + further

@@ -1,5 +1,6 @@
 """The forest plot of a result in letters, for a terminal or an e-mail."""
 
+import math
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,10 +9,17 @@ from dpinfer.errors import InputError
 from dpinfer.result import text
 from dpinfer.result.result import FitResult
 from dpinfer.views.forest import (
+    SAMPLING_ERROR,
+    WITH_BIAS_BOUND,
+    WITH_NOISE,
     Bar,
     ForestRow,
+    axis_title,
+    digits,
+    has_bias_bound,
     limits,
     panels,
+    ratio_of,
     result_notes,
     result_rows,
     shortened,
@@ -19,7 +27,8 @@ from dpinfer.views.forest import (
 
 _MIN_WIDTH = 60  # letters of a line
 _MIN_BAR = 16  # letters of a bar with its numbers beside it
-_ASCII = str.maketrans({"−": "-", "–": "-", "…": "~", "≥": ">", "≤": "<", "ε": "e", "δ": "d"})
+_MAX_LOG = 30.0  # of an end of a scale of ratios that is written as a number
+_ASCII = str.maketrans({"−": "-", "–": "-", "…": "_", "≥": ">", "≤": "<", "ε": "e", "δ": "d"})
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class _Glyphs:
 
     ascii: bool
     interval: str
+    bias: str
     inner: str
     left: str
     right: str
@@ -43,8 +53,8 @@ class _Glyphs:
         return escaped.translate(_ASCII).encode("ascii", "replace").decode()
 
 
-_UNICODE_GLYPHS = _Glyphs(False, "─", "━", "├", "┤", "●", "│", "┼")
-_ASCII_GLYPHS = _Glyphs(True, "-", "=", "|", "|", "o", ":", "+")
+_UNICODE_GLYPHS = _Glyphs(False, "─", "═", "━", "├", "┤", "●", "│", "┼")
+_ASCII_GLYPHS = _Glyphs(True, "-", "~", "=", "|", "|", "o", ":", "+")
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class _TextLayout:
 
     @classmethod
     def of(cls, drawn: Sequence[Bar], width: int) -> "_TextLayout":
-        name = max(len(shortened(bar.name)) for bar in drawn)
+        name = max(len(shortened(bar.title)) for bar in drawn)
         numbers = max([len(bar.label) for bar in drawn if bar.reported], default=0)
         bar = width - 4 - name - numbers
         if bar >= _MIN_BAR:
@@ -69,7 +79,13 @@ class _TextLayout:
 
 
 def forest_text(
-    result: FitResult, level: float = 0.95, width: int = 80, *, ascii: bool = False
+    result: FitResult,
+    level: float = 0.95,
+    width: int = 80,
+    *,
+    ascii: bool = False,
+    exp: bool | None = None,
+    intercept: bool = False,
 ) -> str:
     """Return the forest plot of a result as text: name, interval and estimate of each coefficient.
 
@@ -83,13 +99,18 @@ def forest_text(
         The number of characters in a line, at least 60; 80 by default.
     ascii : bool
         Whether only ASCII characters are used; by default bars are drawn with others.
+    exp : bool, optional
+        Whether odds ratios or rate ratios are shown, on a logarithmic axis; by default they are
+        where the model has them.
+    intercept : bool
+        Whether the intercept is drawn; by default it is not.
 
     Returns
     -------
     str
-        The plot.  As in `dp.plot.forest`, the thick part of a bar is what sampling error alone
-        would give, rows whose intervals are of very different size are in panels with scales of
-        their own, and a coefficient that is not reported shows its status.
+        The plot.  As in `dp.plot.forest`, a bar has parts from sampling error, the bound of a bias
+        and privacy noise, terms whose intervals are of very different length are in panels with
+        scales of their own, and a coefficient that is not reported shows its status.
 
     Examples
     --------
@@ -97,27 +118,30 @@ def forest_text(
     >>> data = dp.datasets.rand_hie()
     >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=dp.NoPrivacy())
     >>> result = model.fit(data.table).result_  # the noise is off, for examples only
-    >>> for line in dp.plot.forest_text(result, width=60, ascii=True).splitlines()[2:4]:
-    ...     print(line)
-    (Intercept)   :                  |o   2.613 (2.553 to 2.672)
-    physlm        :            |=o=|      2.01 (1.73 to 2.28)
+    >>> print(dp.plot.forest_text(result, width=60, ascii=True).splitlines()[3])
+    physlm   :                    |==o===|   2.01 (1.73 to 2.28)
     """
     if width < _MIN_WIDTH:
         raise InputError(f"a forest plot in letters needs a width of at least {_MIN_WIDTH}")
     glyphs = _ASCII_GLYPHS if ascii else _UNICODE_GLYPHS
-    rows = result_rows(result, level)
+    ratio = ratio_of(result, ratios=exp)
+    rows = result_rows(result, level, intercept=intercept, ratio=ratio)
     layout = _TextLayout.of([_bar(row) for row in rows], width)
     groups = panels(rows)
-    written = [
-        f"{glyphs.inner} sampling error alone  {glyphs.interval} whole interval ({100 * level:.4g}%)  "
-        f"{glyphs.zero} zero"
-    ]
+    key = [f"{glyphs.inner} {SAMPLING_ERROR}"]
+    if has_bias_bound(rows):
+        key.append(f"{glyphs.bias} {WITH_BIAS_BOUND}")
+    key += [f"{glyphs.interval} {WITH_NOISE} ({100 * level:.4g}%)"]
+    key += [f"{glyphs.zero} {'1' if ratio else 'zero'}"]
+    written = textwrap.wrap("   ".join(one.replace(" ", "\xa0") for one in key), width)
+    written = [line.replace("\xa0", " ") for line in written]
     for group in groups:
-        written += ["", *_panel(group, glyphs, layout)]
-    if len(groups) > 1:
-        written += ["", "Each part has a scale of its own: compare lengths within a part only."]
-    for note in result_notes(result):
-        written += ["", *textwrap.wrap(note, width)]
+        written += ["", *_panel(group, glyphs, layout, ratio)]
+    notes = " ".join(result_notes(result, rows, len(groups)))
+    if ratio:
+        notes = f"{axis_title(ratio, counts=result.model.counts)}. {notes}"
+    if notes:
+        written += ["", *textwrap.wrap(glyphs.shown(notes), width)]
     if not result.privacy.private:
         written += ["", "NOT PRIVATE: do not publish."]
     return "\n".join(row.rstrip() for row in written)
@@ -129,7 +153,9 @@ def _bar(row: ForestRow) -> Bar:
     return bar
 
 
-def _panel(rows: Sequence[ForestRow], glyphs: _Glyphs, layout: _TextLayout) -> list[str]:
+def _panel(
+    rows: Sequence[ForestRow], glyphs: _Glyphs, layout: _TextLayout, ratio: str
+) -> list[str]:
     """Return rows on one scale, and the scale."""
     low, high = limits(rows)
 
@@ -139,7 +165,7 @@ def _panel(rows: Sequence[ForestRow], glyphs: _Glyphs, layout: _TextLayout) -> l
     margin = " " * (layout.name + 2)
     written = []
     for bar in map(_bar, rows):
-        name = glyphs.shown(shortened(bar.name)).ljust(layout.name) + "  "
+        name = glyphs.shown(shortened(bar.title)).ljust(layout.name) + "  "
         if not bar.reported:
             first, *others = textwrap.wrap(
                 glyphs.shown(bar.status), layout.width - layout.name - 2, subsequent_indent="  "
@@ -152,33 +178,51 @@ def _panel(rows: Sequence[ForestRow], glyphs: _Glyphs, layout: _TextLayout) -> l
             written.append(name + _drawn(bar, column, glyphs, layout.bar))
             written.append(margin + glyphs.shown(bar.label))
     if any(row.reported for row in rows):
-        written.append(margin + _scale(low, high, column(0.0), glyphs, layout.bar))
+        written.append(margin + _scale(_ends(low, high, ratio), column(0.0), glyphs, layout.bar))
     return written
 
 
 def _drawn(bar: Bar, column: Callable[[float], int], glyphs: _Glyphs, width: int) -> str:
-    """Return the interval, over it the part of it from sampling error alone, and the estimate."""
-    low = column(bar.low)
-    high = column(bar.high)
-    inner_low = column(bar.inner_low)
-    inner_high = column(bar.inner_high)
+    """Return the interval, over it its parts, and the estimate."""
+    ends = {end: column(value) for end, value in bar.ends.items()}
+    low = ends["low"]
+    high = ends["high"]
     zero = column(0.0)
     letters = [" "] * width
     letters[zero] = glyphs.zero
-    letters[low : high + 1] = glyphs.interval * (high - low + 1)
-    letters[inner_low : inner_high + 1] = glyphs.inner * (inner_high - inner_low + 1)
+    for part, glyph in (
+        (("low", "high"), glyphs.interval),
+        (("without_noise_low", "without_noise_high"), glyphs.bias),
+        (("sampling_low", "sampling_high"), glyphs.inner),
+    ):
+        first, last = (ends[end] for end in part)
+        letters[first : last + 1] = glyph * (last - first + 1)
     letters[low] = glyphs.left
     letters[high] = glyphs.right
     if low < zero < high:
         letters[zero] = glyphs.cross
-    letters[column(bar.estimate)] = glyphs.point
+    letters[ends["estimate"]] = glyphs.point
     return "".join(letters)
 
 
-def _scale(low: float, high: float, zero: int, glyphs: _Glyphs, width: int) -> str:
-    """Return the ends of the scale under the bars, and 0 if there is space for it."""
-    first, last = (glyphs.shown(f"{value:.3g}".replace("-", "−")) for value in (low, high))
+def _ends(low: float, high: float, ratio: str) -> tuple[str, str, str]:
+    """Return the ends of a scale as they are written, and what stands at its middle."""
+    if not ratio:
+        return f"{low:.3g}", f"{high:.3g}", "0"
+    if max(-low, high) > _MAX_LOG:
+        first, last = (
+            f"{math.exp(end):.3g}" if abs(end) < _MAX_LOG else f"e^{end:.3g}" for end in (low, high)
+        )
+        return first, last, "1"
+    ends = [math.exp(end) for end in (low, high)]
+    first, last = (f"{end:.{digits(end, ends[1] - ends[0], 3)}g}" for end in ends)
+    return first, last, "1"
+
+
+def _scale(words: tuple[str, str, str], zero: int, glyphs: _Glyphs, width: int) -> str:
+    """Return the ends of the scale under the bars, and 0 or 1 if there is space for it."""
+    first, last, middle = (glyphs.shown(word.replace("-", "−")) for word in words)
     scale = list(first + last.rjust(width - len(first)))
     if scale[max(0, zero - 1) : zero + 2] == [" "] * 3:
-        scale[zero] = "0"
+        scale[zero] = middle
     return "".join(scale)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result.grid import markdown_text
+from dpinfer.result.grid import Grid, markdown_text
 from dpinfer.result.text import escape_controls
 
 NOT_PRIVATE = (
@@ -19,18 +20,24 @@ NOT_PRIVATE = (
     "protected."
 )
 MAY_NOT = (
-    "What may not be concluded: that there is no effect where an interval holds 0; that an effect is "
-    "a cause; that a coefficient without an interval is small; anything about one person."
+    "Do not conclude that there is no effect because an interval contains 0. Do not conclude that an "
+    "effect is a cause, that a coefficient without an interval is small, or anything about one person."
 )
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, paragraphs, and a list under them."""
+    """A heading, paragraphs, and a list or a table under them; on pages also a picture, as HTML.
+
+    With a line to ``fold``, the list of a page is shown on demand, below that line.
+    """
 
     title: str
     paragraphs: tuple[str, ...]
     items: tuple[str, ...] = ()
+    fold: str = ""
+    picture: str = ""
+    table: Grid | None = None
 
 
 def rendered(template: str, parts: Mapping[str, Any]) -> str:
@@ -42,7 +49,13 @@ def rendered(template: str, parts: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["breakable"] = breakable
     return environment.get_template(template).render(**parts)
+
+
+def breakable(name: str) -> Markup:
+    """Return a name, escaped, that a browser may break behind an underscore."""
+    return Markup("_<wbr>").join(name.split("_"))
 
 
 def style() -> str:
@@ -57,8 +70,12 @@ def markdown_sections(sections: Iterable[Section]) -> list[str]:
         lines += ["", f"## {section.title}"]
         for paragraph in section.paragraphs:
             lines += ["", markdown_text(paragraph)]
+        if section.fold:
+            lines += ["", markdown_text(f"{section.fold}:")]
         if section.items:
             lines += ["", *(f"- {markdown_text(item)}" for item in section.items)]
+        if section.table is not None:
+            lines += ["", *section.table.markdown()]
     return lines
 
 

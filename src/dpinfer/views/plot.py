@@ -26,24 +26,33 @@ from dpinfer.simulate import Forecast, Study
 from dpinfer.simulate.forecast import label as named
 from dpinfer.views.forest import (
     BLUE,
+    ESTIMATE,
     GREY,
     INK,
     MODEL_STYLES,
     NAME_LENGTH,
     ORANGE,
     PALE,
-    SCALES,
+    PURPLE,
+    SAMPLING_ERROR,
+    WITH_BIAS_BOUND,
+    WITH_NOISE,
     Bar,
     ForestRow,
     ModelStyle,
+    axis_title,
+    has_bias_bound,
     limits,
     missing_label,
     model_notes,
     model_rows,
     panels,
+    ratio_of,
+    ratio_ticks,
     result_notes,
     result_rows,
     shortened,
+    ticks,
     wrapped,
 )
 from dpinfer.views.forest_text import forest_text
@@ -60,16 +69,11 @@ _BUDGET_STYLES = (
     ("^", "#CC79A7"),
     ("v", "#56B4E9"),
 )
+_PARTS_HEAD = "sampling / bias / noise"
 _STATUS_LENGTH = 105  # letters of a status
 _NOTE_WIDTH = 165  # letters of a line of the note under a figure
 _TITLE = {"size": 13, "weight": "bold"}
-_AXIS = {
-    False: "coefficient, original units",
-    True: "coefficient of the logarithm of the rate, original units",
-}
-_POINT = "estimate"
-_INNER = "part of it from sampling error alone"
-_INTERVAL = "whole interval: sampling error and privacy noise"
+_TICKS = 7
 Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
 
 
@@ -114,9 +118,10 @@ def _name_rows(panel: Axes, names: Sequence[str]) -> None:
     panel.spines["bottom"].set_color(GREY)
 
 
-def _scale(panel: Axes, ends: tuple[float, float]) -> None:
+def _scale(panel: Axes, ends: tuple[float, float], ratio: str) -> None:
     panel.set_xlim(*ends)
-    panel.xaxis.set_major_locator(MaxNLocator(7, steps=[1, 2, 2.5, 5, 10]))
+    marks = (ratio_ticks if ratio else ticks)(*ends, _TICKS)
+    panel.set_xticks([value for value, _ in marks], [label for _, label in marks])
 
 
 def _note(figure: Figure, words: str) -> None:
@@ -160,8 +165,15 @@ def _words_in_row(panel: Axes, position: float, words: str, left: int, size: flo
     )
 
 
-def forest(result: FitResult, level: float = 0.95, reference: Reference | None = None) -> Figure:
-    """Draw a forest plot: one row per coefficient, with its interval and the share of privacy noise.
+def forest(
+    result: FitResult,
+    level: float = 0.95,
+    reference: Reference | None = None,
+    *,
+    exp: bool | None = None,
+    intercept: bool = False,
+) -> Figure:
+    """Draw a forest plot: one row per coefficient, with its interval and the parts of it.
 
     Parameters
     ----------
@@ -172,21 +184,33 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     reference : FitResult or pair (estimates, intervals), optional
         What is drawn beside each row: another result of the same coefficients, or estimates and
         intervals, a row (low, high) each.  By default nothing is.
+    exp : bool, optional
+        Whether odds ratios or rate ratios are shown, on a logarithmic axis; by default they are
+        where the model has them.  A reference is given as coefficients all the same.
+    intercept : bool
+        Whether the intercept is drawn; by default it is not.
 
     Returns
     -------
     Figure
         A matplotlib figure.
 
+    Raises
+    ------
+    InputError
+        If ratios are asked of a model that has none, or the reference has other coefficients.
+
     Notes
     -----
-    The thin bar is the whole interval.  The thick bar inside is what sampling error alone would
-    give at the same estimate; the rest is privacy noise.  A coefficient that is not reported keeps
-    its row and shows its status; its alternatives are in tables and are not drawn.
+    The thick bar is what sampling error alone would give.  The bar of middle width adds the bound of
+    a bias, and the thin bar privacy noise, up to the whole interval.  Their lengths are those of
+    `FitResult.interval_parts`, around the estimate.  A coefficient that is not reported keeps its
+    row and shows its status; its alternatives are in tables and are not drawn.
 
-    All numbers are in original units on a linear axis that holds 0, and nothing is clipped.  Where
-    one interval reaches more than 12 times as far from 0 as another, the rows are split into panels
-    with scales of their own: compare lengths within a panel only.
+    Rows are in the order of the formula.  Axes hold 0, for ratios 1, and nothing is clipped.  Where
+    the longest interval of one term is more than 12 times as long as that of another, the rows are
+    split into panels with scales of their own: compare lengths within a panel only.  The panels do
+    not depend on the estimates.
 
     Examples
     --------
@@ -196,21 +220,25 @@ def forest(result: FitResult, level: float = 0.95, reference: Reference | None =
     >>> result = model.fit(data.table).result_  # the noise is off, for examples only
     >>> dp.plot.forest(result).savefig("forest.png")
     """
-    rows = result_rows(result, level)
+    ratio = ratio_of(result, ratios=exp)
+    rows = result_rows(result, level, intercept=intercept, ratio=ratio)
     compared = None
     row_height = _ROW_HEIGHT
     if reference is not None:
         compared = _ReferenceIntervals.of(reference, result, level)
         row_height = 1.3 * _ROW_HEIGHT
+    bias = has_bias_bound(rows)
     groups = panels(rows)
     figure, column = _stacked(groups, row_height)
     for panel, group in zip(column, groups, strict=True):
         part = None
         if compared is not None:
-            part = compared.part([rows.index(row) for row in group])
-        _result_panel(panel, group, part)
-    _frame(figure, level, _AXIS[result.model.counts])
-    _note(figure, textwrap.fill(" ".join(_notes(result, len(groups), compared)), _NOTE_WIDTH))
+            part = compared.part([result.names.index(row.name) for row in group])
+        _result_panel(panel, group, part, ratio, bias=bias)
+    title = axis_title(ratio, counts=result.model.counts)
+    _frame(figure, level, title, rows, ratio or "estimate")
+    notes = _notes(result, result_notes(result, rows, len(groups)), compared)
+    _note(figure, textwrap.fill(" ".join(notes), _NOTE_WIDTH))
     return figure
 
 
@@ -250,9 +278,16 @@ class _ReferenceIntervals:
         return replace(self, estimate=self.estimate[group], intervals=self.intervals[group])
 
 
-def _result_panel(panel: Axes, rows: list[ForestRow], compared: _ReferenceIntervals | None) -> None:
+def _result_panel(
+    panel: Axes,
+    rows: list[ForestRow],
+    compared: _ReferenceIntervals | None,
+    ratio: str,
+    *,
+    bias: bool,
+) -> None:
     bars = [bar for row in rows for bar in row.bars if bar is not None]
-    _name_rows(panel, [row.name for row in rows])
+    _name_rows(panel, [row.title for row in rows])
     reported = [bar for bar in bars if bar.reported]
     estimate, arms = _numbers(reported)
     positions = np.flatnonzero([bar.reported for bar in bars]) - (0.14 if compared else 0)
@@ -265,18 +300,15 @@ def _result_panel(panel: Axes, rows: list[ForestRow], compared: _ReferenceInterv
         ecolor=ORANGE,
         elinewidth=1.5,
         capsize=3,
-        label=_INTERVAL,
+        label=WITH_NOISE,
     )
-    panel.hlines(
-        positions,
-        [bar.inner_low for bar in reported],
-        [bar.inner_high for bar in reported],
-        color=BLUE,
-        linewidth=6,
-        label=_INNER,
-    )
+    if bias:
+        _part(
+            panel, positions, [bar.without_noise for bar in reported], PURPLE, 3.6, WITH_BIAS_BOUND
+        )
+    _part(panel, positions, [bar.sampling for bar in reported], BLUE, 6.5, SAMPLING_ERROR)
     panel.plot(
-        estimate, positions, "o", color="white", markeredgecolor=INK, markersize=4, label=_POINT
+        estimate, positions, "o", color="white", markeredgecolor=INK, markersize=4, label=ESTIMATE
     )
     ends: list[float] = []
     if compared:
@@ -284,15 +316,29 @@ def _result_panel(panel: Axes, rows: list[ForestRow], compared: _ReferenceInterv
         ends = compared.intervals.ravel().tolist()
     for position, bar in enumerate(bars):
         if bar.reported:
-            _columns_right(panel, position, bar.noise_share, bar.label)
+            _columns_right(panel, position, bar.parts, bar.label)
         else:
             _draw_status(panel, position, bar.status)
-    _scale(panel, limits(rows, ends))
+    _scale(panel, limits(rows, ends), ratio)
+
+
+def _part(
+    panel: Axes,
+    positions: npt.ArrayLike,
+    ends: Sequence[tuple[float, float]],
+    colour: str,
+    width: float,
+    label: str,
+) -> None:
+    """Draw one part of each interval, which has square ends at its numbers."""
+    lows = [low for low, _ in ends]
+    highs = [high for _, high in ends]
+    panel.hlines(positions, lows, highs, color=colour, linewidth=width, label=label)
 
 
 def _columns_right(panel: Axes, position: float, share: str, label: str) -> None:
     """Write two columns right of a panel."""
-    for words, offset, side in ((share, 44, "right"), (label, 58, "left")):
+    for words, offset, side in ((share, 86, "right"), (label, 98, "left")):
         panel.annotate(
             words,
             (1, position),
@@ -333,20 +379,29 @@ def _draw_reference(panel: Axes, compared: _ReferenceIntervals) -> None:
     )
 
 
-def _frame(figure: Figure, level: float, numbers: str) -> None:
+def _frame(
+    figure: Figure, level: float, title: str, rows: Sequence[ForestRow], number: str
+) -> None:
     """Write the heads of the columns, the title of the axis, and the legend."""
     first = figure.axes[0]
-    _columns_right(first, -0.85, "noise", f"estimate ({100 * level:.4g}% interval)")
-    figure.axes[-1].set_xlabel(numbers, fontsize=9, color=INK)
+    heads = (_PARTS_HEAD, f"{number.lower()} ({100 * level:.4g}% interval)")
+    _columns_right(first, -0.85, *heads)
+    figure.axes[-1].set_xlabel(title, fontsize=9, color=INK)
     key = {
-        str(label): handle for handle, label in zip(*first.get_legend_handles_labels(), strict=True)
+        str(label): handle
+        for panel in figure.axes
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
     }
-    labels = [_POINT, _INTERVAL, _INNER, *(key.keys() - {_POINT, _INTERVAL, _INNER})]
+    labels = [ESTIMATE, SAMPLING_ERROR]
+    if has_bias_bound(rows):
+        labels.append(WITH_BIAS_BOUND)
+    labels.append(WITH_NOISE)
+    labels += [label for label in key if label not in labels]
     figure.legend(
         [key[label] for label in labels],
         labels,
         loc="outside upper center",
-        ncols=2 if len(labels) > 3 else 3,
+        ncols=len(labels),
         frameon=False,
         fontsize=8.5,
         labelcolor=INK,
@@ -354,19 +409,16 @@ def _frame(figure: Figure, level: float, numbers: str) -> None:
     )
 
 
-def _notes(result: FitResult, count: int, compared: _ReferenceIntervals | None) -> list[str]:
+def _notes(
+    result: FitResult, notes: Sequence[str], compared: _ReferenceIntervals | None
+) -> list[str]:
     """Return what a reader of the figure alone must know."""
     privacy = result.privacy
-    notes = []
-    if count > 1:
-        notes.append(SCALES)
+    notes = list(notes)
     if isinstance(privacy.budget, NoPrivacy):
         notes.append("The noise was off.")
     else:
-        notes.append(
-            f"Noise: its share of the variance. Privacy: {privacy.budget}; protects {privacy.unit}."
-        )
-    notes += result_notes(result)
+        notes.append(f"Privacy: {privacy.budget}; protects {privacy.unit}.")
     if compared:
         notes.append(compared.note)
     if not privacy.private:
@@ -391,9 +443,8 @@ def compare(comparison: Comparison) -> Figure:
     -----
     Colours and shapes distinguish the models, and every model has the same position in all rows; a
     term that is not in a model has no bar there, and one that is not reported says so.  Intercepts
-    are not drawn, since each belongs to the centre of its own fit.  As in `forest`, axes are linear
-    and hold 0, and rows whose intervals are of very different size are in panels with scales of
-    their own.
+    are not drawn, since each belongs to the centre of its own fit.  Rows are in the order of the
+    formulas, and panels as in `forest`.  With ratios the axis is logarithmic and holds 1.
 
     Examples
     --------
@@ -407,8 +458,9 @@ def compare(comparison: Comparison) -> Figure:
     row_height = _ROW_HEIGHT * max(1.0, 0.55 * len(comparison.names))
     figure, column = _stacked(groups, row_height)
     for panel, group in zip(column, groups, strict=True):
-        _models_panel(panel, group, comparison.names)
-    column[-1].set_xlabel("coefficient, original units", fontsize=9, color=INK)
+        _models_panel(panel, group, comparison)
+    title = "Ratios, on a logarithmic scale" if comparison.ratios else axis_title("", counts=False)
+    column[-1].set_xlabel(title, fontsize=9, color=INK)
     handles = [
         _errorbar(column[0], style, np.empty(0), np.empty(0), np.empty((2, 0)))
         for style in MODEL_STYLES[: len(comparison.names)]
@@ -429,8 +481,9 @@ def compare(comparison: Comparison) -> Figure:
     return figure
 
 
-def _models_panel(panel: Axes, rows: list[ForestRow], names: Sequence[str]) -> None:
-    _name_rows(panel, [row.name for row in rows])
+def _models_panel(panel: Axes, rows: list[ForestRow], comparison: Comparison) -> None:
+    names = comparison.names
+    _name_rows(panel, [row.title for row in rows])
     panel.axvline(0, color=INK, linewidth=1)
     for k, name in enumerate(names):
         offset = 0.8 * ((k + 0.5) / len(names) - 0.5)
@@ -445,7 +498,7 @@ def _models_panel(panel: Axes, rows: list[ForestRow], names: Sequence[str]) -> N
                 _words_in_row(panel, position + offset, missing_label(bar, name), 4, 7)
         estimate, arms = _numbers(reported)
         _errorbar(panel, MODEL_STYLES[k], estimate, np.array(positions), arms)
-    _scale(panel, limits(rows))
+    _scale(panel, limits(rows), "ratio" if comparison.ratios else "")
 
 
 def _errorbar(

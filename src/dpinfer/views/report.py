@@ -19,21 +19,21 @@ if not installed("jinja2", "matplotlib"):
 
 import numpy as np
 
-from dpinfer.inference.joint import BIAS_BOUND, HESSIAN, PRIVACY_NOISE, SAMPLING
 from dpinfer.privacy.budget import NoPrivacy
-from dpinfer.result import coefficient_table, text
+from dpinfer.result import coefficient_table
 from dpinfer.result.description import Description
 from dpinfer.result.grid import markdown_text
 from dpinfer.result.question import Question
+from dpinfer.result.readable_units import about_units, label
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS
 from dpinfer.schema.design import COUNT
+from dpinfer.views import forest as pictures
 from dpinfer.views import page, table_page
-from dpinfer.views.forest import AXIS_TITLES, result_notes
 from dpinfer.views.forest_page import RESULT_NARROW, RESULT_WIDE, result_picture
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import forest
-from dpinfer.views.promise import privacy_section
+from dpinfer.views.promise import privacy_sections
 from dpinfer.views.side_by_side import side_by_side, write_side_by_side
 
 __all__ = ["csv", "html", "markdown", "side_by_side", "write", "write_side_by_side"]
@@ -70,15 +70,13 @@ def sections(result: FitResult, title: str, level: float) -> Iterator[Section]:
     """Yield all statements of a report, in the order in which they are read."""
     if result.question is not None:
         yield _regressed(result, result.question)
-    if result.model.counts:
-        yield _rate_ratios(result, level)
     yield _reading(result, level)
     if result.reported.any() and not isinstance(result.privacy.budget, NoPrivacy):
-        yield _interval_parts(result, level)
+        yield _interval_parts(result)
     if not result.reported.all():
         yield _without_interval(result, level)
     in_one = result.geometry is not None
-    yield privacy_section(result.privacy, _STEPS | _IN_ONE if in_one else _STEPS)
+    yield from privacy_sections(result.privacy, _STEPS | _IN_ONE if in_one else _STEPS)
     yield _estimand(result, level)
     limits = result.privacy.caveats(result.model.n, weighted=result.model.weighted)
     yield Section("Limits", ("What the privacy promise and the intervals do not cover:",), limits)
@@ -94,25 +92,7 @@ def _regressed(result: FitResult, asked: Question) -> Section:
             "What was declared about the columns beforehand; values beyond a bound count as the "
             "bound:",
         ),
-        tuple(asked.bounds()),
-    )
-
-
-def _rate_ratios(result: FitResult, level: float) -> Section:
-    """Return exp of every coefficient but the intercept."""
-    intercepts = [result.names[0]] if result.intercept else []
-    lines = [row for row in result.table_with_alternatives(level) if row["name"] not in intercepts]
-    what = (
-        "By what the rate is multiplied where a column is one higher and the others are the same, or "
-        "at a level instead of its reference: exp of a coefficient and of the ends of its "
-        f"{100 * level:.4g}% interval. 1 is no difference."
-    )
-    if not lines:
-        what = "There is no column, so there is no rate ratio."
-    return Section(
-        "Rate ratios",
-        (what,),
-        tuple(f"{row['name']}: {coefficient_table.ratio(row)}" for row in lines),
+        table=asked.column_table(),
     )
 
 
@@ -127,9 +107,7 @@ def _reading(result: FitResult, level: float) -> Section:
     else:
         paragraphs.append(
             f"Noise was added on purpose to protect {result.privacy.unit}. The intervals count it as "
-            "well as the sampling error, so nothing needs to be added to them. The noise share is "
-            "the part of a coefficient's variance that is privacy noise; more records or a larger "
-            "budget lower it."
+            "well as the sampling error, so nothing needs to be added to them."
         )
     if result.privacy.neighbours.units:
         paragraphs.append(coefficient_table.CLUSTERED)
@@ -140,27 +118,24 @@ def _reading(result: FitResult, level: float) -> Section:
     return Section("How to read an interval", tuple(paragraphs))
 
 
-def _interval_parts(result: FitResult, level: float) -> Section:
-    """Return how much of each interval is sampling error, privacy noise and bias bound."""
-    parts = result.parts_of_lengths(level)
-    total = parts["total"]
-    noise = parts[PRIVACY_NOISE] + parts[HESSIAN]  # without noise the Hessian would be known
-    sources = {
-        "sampling error": parts[SAMPLING] / total,
-        "privacy noise": noise / total,
-        "bias bound": parts[BIAS_BOUND] / total,
-    }
+def _interval_parts(result: FitResult) -> Section:
+    """Say what shortens each part of an interval."""
+    clipped = "values, scores or outcomes were clipped"
+    if result.model.of != "residual":
+        clipped += ", events are few or the last step leaves a remainder"
     return Section(
         "Parts of each interval",
         (
-            f"Each part is a percentage of the length of the {100 * level:.4g}% interval. Privacy noise "
-            "includes the uncertainty of the Hessian. The bias bound allows for values and scores "
-            "that were clipped.",
+            "Each interval has three parts. The last column of the table has them in percent of its "
+            "length. The bars of the plot show them from the inside out.",
         ),
-        tuple(
-            f"{result.names[j]}: "
-            + ", ".join(f"{word} {text.percent(share[j])}" for word, share in sources.items())
-            for j in np.flatnonzero(result.reported)
+        (
+            "Sampling error: what the interval would be without privacy. More records shorten it; a "
+            "larger budget never does.",
+            f"Bias bound: what is added because {clipped}. Tighter bounds, a logarithm and merged levels "
+            "shorten it, and a larger budget as far as it lets the fit clip less.",
+            "Privacy noise, with the uncertainty that it gives the Hessian: a larger budget, more "
+            "records and fewer columns shorten it.",
         ),
     )
 
@@ -181,6 +156,9 @@ def _without_interval(result: FitResult, level: float) -> Section:
         )
     if all(row["status"] in BY_RECORDS for row in rows if not coefficient_table.is_reported(row)):
         meaning = "The records do not determine the coefficients below, with or without noise."
+        return Section(title, (meaning,), tuple(coefficient_table.reasons(rows)))
+    if result.too_few:
+        meaning = "A part of the table could not be used: see the warning at the top first."
         return Section(title, (meaning,), tuple(coefficient_table.reasons(rows)))
     remedies = f"To get an interval: {'; '.join(coefficient_table.REMEDIES)}."
     return Section(title, (meaning, remedies), tuple(coefficient_table.reasons(rows)))
@@ -215,21 +193,27 @@ def _citation(result: FitResult, title: str) -> Section:
 _TITLE = "Regression coefficients with confidence intervals"
 _WORDS = (
     "name",
+    "label",
     "status",
     "instead_of",
     "reference",
     "public",
     "outcome",
+    "outcome_label",
     "yes",
     "formula",
     "unit",
 )
 """The columns of the CSV file that hold words."""
-_RATIO = {"estimate": "rate_ratio", "low": "rate_ratio_low", "high": "rate_ratio_high"}
+_RATIO_ENDS = {"estimate": "", "low": "_low", "high": "_high"}
 
 
 def html(
-    result: FitResult | Description, *, title: str | None = None, level: float | None = None
+    result: FitResult | Description,
+    *,
+    title: str | None = None,
+    level: float | None = None,
+    back: str = "",
 ) -> str:
     """Return a page about a result: table, forest plot, privacy statement, estimand, limits, citation.
 
@@ -244,6 +228,9 @@ def html(
         The heading; by default a general one.
     level : float, optional
         The confidence level; 0.95 by default.  A description has its own.
+    back : str
+        The address of the page that led to the report of a result, for a link above its heading; by
+        default there is none.
 
     Returns
     -------
@@ -268,21 +255,56 @@ def html(
         warning = NOT_PRIVATE
     parts = {
         "title": heading,
+        "back": back,
         "warning": warning,
-        "level": f"{100 * level:.4g}%",
         "facts": _facts(result),
-        "heads": coefficient_table.titles(level),
-        "numbers": AXIS_TITLES[result.model.counts],
+        "sections": list(sections(result, heading, level)),
+    }
+    return page.rendered("page.html.j2", _estimates(result, level) | parts)
+
+
+def estimates(result: FitResult, *, level: float = _LEVEL) -> str:
+    """Return the table and the forest plot of a report as a section of HTML, for a page of your own.
+
+    The style sheet of documents belongs to it.  All names are escaped.
+    """
+    parts = {"layout": "fragment.html.j2"}
+    return page.rendered("page.html.j2", _estimates(result, level) | parts)
+
+
+def png(result: FitResult, *, level: float = _LEVEL) -> bytes:
+    """Return the forest plot as a picture."""
+    picture = io.BytesIO()
+    forest(result, level=level).savefig(picture, format="png")
+    return picture.getvalue()
+
+
+def _estimates(result: FitResult, level: float) -> dict[str, Any]:
+    """Return the parts of the table and of the forest plot."""
+    ratio = pictures.ratio_of(result, ratios=None)
+    drawings = [
+        result_picture(result, level, layout, ratio) for layout in (RESULT_WIDE, RESULT_NARROW)
+    ]
+    rows = pictures.result_rows(result, level)
+    return {
+        "level": f"{100 * level:.4g}%",
+        "heads": coefficient_table.titles(result, level),
+        "numbers": pictures.axis_title("", counts=result.model.counts),
+        "parts": coefficient_table.ABOUT_PARTS,
+        "axis": pictures.axis_title(ratio, counts=result.model.counts),
+        "number": ratio or "Estimate",
+        "neutral": "1" if ratio else "0",
+        "words": {
+            "sampling": pictures.SAMPLING_ERROR,
+            "bias": pictures.WITH_BIAS_BOUND if pictures.has_bias_bound(rows) else "",
+            "noise": pictures.WITH_NOISE,
+        },
         "rows": _rows(result, level),
         "careful": result.warnings(),
         "notes": _notes(result, level),
-        "not_drawn": result_notes(result),
-        "drawings": [
-            result_picture(result, level, layout) for layout in (RESULT_WIDE, RESULT_NARROW)
-        ],
-        "sections": list(sections(result, heading, level)),
+        "under": pictures.result_notes(result, rows, len(drawings[0].panels)),
+        "drawings": drawings,
     }
-    return page.rendered("page.html.j2", parts)
 
 
 def _level_of(result: FitResult | Description, level: float | None) -> float:
@@ -333,9 +355,15 @@ def markdown(
     lines = [f"# {markdown_text(heading)}", ""]
     if not result.privacy.private:
         lines += [f"**{NOT_PRIVATE}**", ""]
+    for warning in result.warnings():
+        lines += [f"**{markdown_text(warning)}**", ""]
     lines += [f"- {key}: {markdown_text(fact)}" for key, fact in _facts(result).items()]
-    lines += ["", *coefficient_table.grid(coefficient_table.rows(result, level), level).markdown()]
-    for note in (*result.warnings(), *_notes(result, level)):
+    shown = coefficient_table.printed_rows(result, level)
+    lines += [
+        "",
+        *coefficient_table.grid(result, shown, level).markdown(),
+    ]
+    for note in _notes(result, level):
         lines += ["", markdown_text(note)]
     lines += page.markdown_sections(sections(result, heading, level))
     return "\n".join(lines) + "\n"
@@ -364,8 +392,9 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
     A reader who has the file alone finds beside the numbers: ``in_predictions``, the value of a
     coefficient in a prediction; ``centre``, where the reported intercept is the prediction; the
     reference level, what is public about the columns, the number of usable records, outcome,
-    formula and unit of privacy; of counts, rates and costs the rate ratio with its interval.  The
-    last row is the ordinary intercept, where the fit reports another.
+    formula and unit of privacy; the odds ratio or rate ratio with its interval.  ``label`` and
+    ``outcome_label`` are names for people, by the labels and units of the schema.  The last row is
+    the ordinary intercept, where the fit reports another.
 
     A name that a spreadsheet would take for a formula, one that begins with =, +, -, @, a tab or a
     line end, gets an apostrophe in front; a carriage return and other controls are written as
@@ -391,7 +420,7 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
     for row in rows:
         if coefficient_table.is_alternative(row):
             row |= {"in_predictions": "", "centre": "", "reference": ""}
-    if result.model.counts:
+    if coefficient_table.ratio_name(result):
         rows = [row | _ratio_of(row, result) for row in rows]
     written = io.StringIO()
     sheet = _csv.DictWriter(written, fieldnames=list(rows[0]), lineterminator="\n")
@@ -401,13 +430,13 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
 
 
 def _ratio_of(row: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
-    """Return the rate ratio of a row, with its interval; an intercept has none."""
-    slope = (row["instead_of"] or row["name"]) in result.names[int(result.intercept) :]
-    ratio: dict[str, Any] = {}
-    for end, name in _RATIO.items():
-        with np.errstate(over="ignore"):
-            ratio[name] = float(np.exp(row[end])) if slope else ""
-    return ratio
+    """Return the odds ratio or rate ratio of a row, with its interval; an intercept has none."""
+    name = coefficient_table.ratio_name(result).lower().replace(" ", "_")
+    shown = coefficient_table.has_ratio(result, row)
+    with np.errstate(over="ignore"):
+        return {
+            name + end: float(np.exp(row[key])) if shown else "" for key, end in _RATIO_ENDS.items()
+        }
 
 
 def _row_details(result: FitResult) -> dict[str, dict[str, Any]]:
@@ -455,12 +484,14 @@ def _of_all_rows(result: FitResult) -> dict[str, Any]:
     facts: dict[str, Any] = {
         total_name: total,
         "outcome": "",
+        "outcome_label": "",
         "yes": "",
         "formula": "",
         "unit": result.privacy.unit,
     }
     if result.question is not None:
         facts["outcome"] = result.question.outcome
+        facts["outcome_label"] = result.question.outcome_label
         facts["formula"] = result.question.asked
         if result.question.yes is not None:
             facts["yes"] = result.question.yes
@@ -511,13 +542,11 @@ def write(
     level = _level_of(result, level)
     if isinstance(result, Description):
         return page.written(folder, table_page.contents(result, title))
-    picture = io.BytesIO()
-    forest(result, level=level).savefig(picture, format="png")
     contents = {
         "result.json": result.to_json().encode(),
         "coefficients.csv": csv(result, level=level).encode(),
         "report.html": html(result, title=title, level=level).encode(),
-        "forest.png": picture.getvalue(),
+        "forest.png": png(result, level=level),
     }
     return page.written(folder, contents)
 
@@ -525,12 +554,13 @@ def write(
 def _rows(result: FitResult, level: float) -> list[dict[str, Any]]:
     return [
         {
-            "name": row["name"],
+            "name": label(row),
+            "code": row["name"] if row["name"] != row["label"] else "",
             "status": row["status"] if not coefficient_table.is_reported(row) else "",
             "instead_of": row["instead_of"],
-            "cells": coefficient_table.cells(row),
+            "cells": coefficient_table.cells(result, row),
         }
-        for row in coefficient_table.rows(result, level)
+        for row in coefficient_table.printed_rows(result, level)
     ]
 
 
@@ -540,12 +570,14 @@ def _notes(result: FitResult, level: float) -> list[str]:
     """
     rows = coefficient_table.rows(result, level)
     notes = []
-    if any(coefficient_table.is_not_reported(row) for row in rows):
+    if not result.too_few and any(map(coefficient_table.is_not_reported, rows)):
         notes.append(coefficient_table.MEANING)
     return [
+        *coefficient_table.about_ratios(result),
         *notes,
         *coefficient_table.about_alternatives(rows),
         *coefficient_table.about_bias_bounds(rows),
+        *about_units(result, rows),
         MAY_NOT,
     ]
 

@@ -15,7 +15,7 @@ from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import compare
 
 _TITLE = "Regressions side by side"
-_WORDS = ("model", "term", "status")
+_WORDS = ("model", "term", "status", "label")
 
 
 def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
@@ -60,6 +60,8 @@ def side_by_side(comparison: Comparison, *, title: str | None = None) -> str:
         "notes": [*comparison.reasons(), MAY_NOT],
         "key": list(zip(comparison.names, MODEL_STYLES, strict=False)),
         "drawings": drawings,
+        "axis": "Ratios" if comparison.ratios else "Coefficients",
+        "neutral": "1" if comparison.ratios else "0",
         "under": model_notes(comparison, len(drawings[0].panels)),
         "sections": list(_sections(comparison)),
     }
@@ -83,8 +85,8 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
         "How to read an interval",
         (
             "If the data were collected and protected afresh many times, about "
-            f"{100 * comparison.level:.4g} in 100 of the intervals of one row and model would "
-            "contain the number that is estimated. The intervals count the privacy noise of their "
+            f"{100 * comparison.level:.4g} in 100 of a model's intervals of one row would contain "
+            "its number. The intervals count the privacy noise of their "
             "model as well as the sampling error. Each is made for its own row and model.",
         ),
     )

@@ -3,7 +3,7 @@
 import csv as _csv
 import io
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -13,18 +13,18 @@ from dpinfer.result import table_one
 from dpinfer.result.column_figures import MEDIAN, Q25, Q75, SHARE, Figure
 from dpinfer.result.description import Description
 from dpinfer.result.grid import markdown_text
-from dpinfer.result.question import public_facts
+from dpinfer.result.question import column_table, public_facts
 from dpinfer.result.statements import errors_counted
-from dpinfer.schema.columns import Column, Number, Outcome
+from dpinfer.schema.columns import Column, Number, Outcome, heading
 from dpinfer.schema.guesses import level_text
 from dpinfer.views.page import NOT_PRIVATE, Section, markdown_sections, no_formula, rendered
-from dpinfer.views.promise import privacy_section
+from dpinfer.views.promise import privacy_sections
 
 _TITLE = "Description of a table"
 _MAY_NOT = (
-    "What may not be concluded: that nobody has a level whose interval includes 0; that two groups "
-    "are alike where the interval of their difference includes 0; that a difference has a cause; "
-    "anything about one person."
+    "Do not conclude that nobody has a level because its interval includes 0. Do not conclude that "
+    "two groups are alike because the interval of their difference includes 0. Do not conclude that a "
+    "difference has a cause, or anything about one person."
 )
 _STEPS = {
     "counts and moments": "counts of levels, sums of numbers and of their squares",
@@ -55,11 +55,14 @@ def html(described: Description, title: str | None) -> str:
     facts = {
         "title": heading,
         "warning": warning,
+        "careful": [],
         "interval": table_one.interval_name(described),
         "errors": errors_counted(described.privacy.budget),
         "facts": _facts(described),
         "heads": table_one.heads(described),
         "blocks": [_block(block) for block in table_one.blocks(described)],
+        "full_heads": table_one.heads(described, full=True),
+        "full_rows": table_one.grid(described, full=True).rows,
         "notes": [*table_one.notes(described), _MAY_NOT],
         "sections": list(sections(described, heading)),
     }
@@ -68,11 +71,13 @@ def html(described: Description, title: str | None) -> str:
 
 def _block(block: table_one.ColumnBlock) -> dict[str, Any]:
     lines = []
-    for line in block.rows:
-        pictures = [_picture(block, place, one) for place, one in enumerate(line.figures)]
-        cells = list(zip(line.cells, pictures, strict=True))
-        lines.append({"label": line.label, "cells": cells})
-    return {"title": block.title, "public": _declared_range(block.column), "lines": lines}
+    for row in block.compact_rows():
+        pictures: list[Picture | None] = [None] * len(row.cells)
+        for place, one in enumerate(row.drawn):
+            pictures[place] = _picture(block, one)
+        cells = list(zip(row.cells, pictures, strict=True))
+        lines.append({"label": row.label, "cells": cells, "indented": row.indented})
+    return {"public": _declared_range(block.column), "lines": lines}
 
 
 def _declared_range(column: Column) -> str:
@@ -84,20 +89,14 @@ def _declared_range(column: Column) -> str:
     return f"declared {public_facts(column)}"
 
 
-def _picture(block: table_one.ColumnBlock, place: int, one: Figure | None) -> Picture | None:
+def _picture(block: table_one.ColumnBlock, one: Figure | None) -> Picture | None:
     """Return a bar for a share, a box for a median; none where one of its numbers is not reported."""
     if one is None or not _drawn(one):
         return None
     if one.figure == SHARE:
         return _bar(one)
-    if one.figure == MEDIAN:
-        quartiles = {
-            line.figures[place].figure: line.figures[place]  # type: ignore[union-attr]
-            for line in block.rows
-            if line.figures[place] is not None
-        }
-        return _box(block.column, quartiles)
-    return None
+    quartiles = [block.figures.get((None, name), {}).get(one.group) for name in (Q25, MEDIAN, Q75)]
+    return _box(block.column, quartiles)
 
 
 def _drawn(one: Figure) -> bool:
@@ -109,10 +108,9 @@ def _bar(one: Figure) -> Picture:
     return Picture(False, middle, (_percent(one.low, 0.0, 1.0), _percent(one.high, 0.0, 1.0)))
 
 
-def _box(column: Column, figures: Mapping[str, Figure | None]) -> Picture | None:
+def _box(column: Column, quartiles: Sequence[Figure | None]) -> Picture | None:
     """Return the quartiles on the declared range."""
-    three = [figures.get(name) for name in (Q25, MEDIAN, Q75)]
-    shown = [one for one in three if one is not None and _drawn(one)]
+    shown = [one for one in quartiles if one is not None and _drawn(one)]
     if len(shown) < 3 or not isinstance(column, Number | Outcome):
         return None
     if column.low is None or column.high is None:
@@ -131,11 +129,11 @@ def _percent(value: float, low: float, high: float) -> float:
 
 def sections(described: Description, title: str) -> Iterator[Section]:
     """Yield all statements of the page, in the order in which they are read."""
-    declared = tuple(f"{column.name}: {public_facts(column)}" for column in described.columns)
     beforehand = "What was declared about the columns beforehand:"
-    yield Section("What the figures are", (*described.meanings(), beforehand), declared)
+    paragraphs = (*described.meanings(), beforehand)
+    yield Section("What the figures are", paragraphs, table=column_table(described.columns))
     yield _reading(described)
-    yield privacy_section(described.privacy, _STEPS)
+    yield from privacy_sections(described.privacy, _STEPS)
     limits = "What the privacy promise and the intervals do not cover:"
     yield Section("Limits", (limits,), described.caveats())
     yield _citation(described, title)
@@ -147,8 +145,7 @@ def _reading(described: Description) -> Section:
         "How to read an interval",
         (
             "If the data were collected and protected afresh many times, about "
-            f"{often} in 100 of the intervals of a figure would contain the number that is "
-            "estimated.",
+            f"{often} in 100 of a figure's intervals would contain the number that is estimated.",
             f"{errors_counted(described.privacy.budget)} So nothing needs to be added to them; "
             "more records or a larger budget shorten them.",
         ),
@@ -174,7 +171,7 @@ def _facts(described: Description) -> dict[str, str]:
     facts[described.unit.word.capitalize()] = number
     if described.by:
         facts["Groups"] = (
-            f"{described.by}: {', '.join(map(table_one.level_name, described.groups))}"
+            f"{described.by_label or described.by}: {', '.join(map(table_one.level_name, described.groups))}"
         )
     facts["Privacy"] = "none"
     facts["Protects"] = "nobody"
@@ -212,6 +209,7 @@ def csv(described: Description) -> str:
         public = public_facts(columns[one.column]) if one.column in columns else ""
         words = {
             "column": one.column,
+            "label": heading(columns[one.column]) if one.column in columns else one.column,
             "level": "" if one.level is None else level_text(one.level),
             "group": "" if one.group is None else level_text(one.group),
             "figure": one.figure,

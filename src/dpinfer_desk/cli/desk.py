@@ -16,11 +16,12 @@ from dpinfer.asking.spec import of_options
 from dpinfer.cli import screen
 from dpinfer.cli.screen import AsJson, Quiet, Screen
 from dpinfer.errors import InputError, LedgerError, require
-from dpinfer.privacy import accountant
 
 if TYPE_CHECKING:
+    from dpinfer.privacy.shares import TotalShares
     from dpinfer_desk.desk import Desk, QuestionCheck
     from dpinfer_desk.store.roles import Analyst
+    from dpinfer_desk.store.tables import RegisteredTable
     from dpinfer_desk.store.tickets import Ticket
 
 app = typer.Typer(
@@ -30,7 +31,7 @@ app = typer.Typer(
     "not refunded.",
     rich_markup_mode="rich",
 )
-table_app = typer.Typer(help="Registered tables: add, show, policy, pause, resume.")
+table_app = typer.Typer(help="Registered tables: add, show, policy, publish, pause, resume.")
 person_app = typer.Typer(help="Persons who may ask.")
 app.add_typer(table_app, name="table")
 app.add_typer(person_app, name="person")
@@ -56,14 +57,28 @@ Description = Annotated[
         "--description", "--words", help="Full name or department (only stewards see this)."
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Allowance at a pure or an (ε, δ) total.")]
-Rho = Annotated[float | None, typer.Option(help="Allowance in zCDP, instead of --epsilon.")]
+Allowance = Annotated[
+    str, typer.Option("--allowance", help="Allowance: 10% of the total, or 'ε = 0.5'.")
+]
+Epsilon = Annotated[float | None, typer.Option(help="Allowance as an ε: a question asked at it.")]
+Rho = Annotated[float | None, typer.Option(help="Allowance in zCDP.")]
 _Approval = Annotated[
     str, typer.Option(help="Which questions need an approval: each, above (a cost), none.")
 ]
-_UpTo = Annotated[float, typer.Option("--up-to", help="With --approval above: that cost.")]
+_UpTo = Annotated[
+    str, typer.Option("--up-to", help="With --approval above: that cost, 5% or 'ε = 0.5'.")
+]
 _Own = Annotated[
     bool, typer.Option("--own-answers", help="Each analyst reads only his own answers.")
+]
+_MaxRows = Annotated[
+    int | None,
+    typer.Option(
+        help="Rows of the table at most, a public number, where the number of records is private."
+    ),
+]
+_MaxUnitRows = Annotated[
+    int | None, typer.Option(help="Rows of one unit at most, a public number, where there are ids.")
 ]
 
 
@@ -102,7 +117,7 @@ def init(
     console.show(
         Text(f"A desk in {folder}. Next, add a table and a person:"),
         f"$ dpinfer desk table add {folder} visits --data visits.parquet --schema schema.toml --ledger ledger.db",
-        f"$ dpinfer desk person add {folder} a.meier --table visits --rho 0.05",
+        f"$ dpinfer desk person add {folder} a.meier --table visits --allowance 10%",
     )
     console.emit({"desk": str(desk.folder.path), "id": desk.settings.id})
 
@@ -262,17 +277,18 @@ def journal(
     """Print the journal, or write it to a file for an auditor."""
     desk = opened(folder)
     console = Screen(quiet, as_json)
+    events = desk.journal()
     if out is not None:
         persistence.vacant(out, False, "name another file")
         persistence.write(out, desk.export_journal().encode())
-        console.show(Text(f"{len(desk.journal())} events in {out}."))
+        console.show(Text(f"{len(events)} events in {out}."))
     else:
         rows = [
-            [str(e.number), e.time[:19].replace("T", " "), e.who, e.action, _facts_text(e.facts)]
-            for e in desk.journal()
+            [str(event.number), event.time[:19].replace("T", " "), sentence]
+            for event, sentence in zip(events, desk.sentences(events), strict=True)
         ]
-        console.show(screen.table(("#", "Time (UTC)", "Who", "Action", "Facts"), rows, left=5))
-    console.emit({"events": [event.document() for event in desk.journal()]})
+        console.show(screen.table(("#", "Time (UTC)", "Event"), rows, left=3))
+    console.emit({"events": [event.document() for event in events]})
 
 
 # Tables
@@ -292,11 +308,13 @@ def add_table(  # noqa: PLR0913  (the public face)
     delta: Annotated[float | None, typer.Option(help="With --epsilon: (epsilon, delta).")] = None,
     rho: Annotated[float | None, typer.Option(help="Total of a new ledger in zCDP.")] = None,
     approval: _Approval = "each",
-    up_to: _UpTo = 0.0,
+    up_to: _UpTo = "0",
     own_answers: _Own = False,
     records: Annotated[
         int | None, typer.Option(help="A public guess of their number if it is private.")
     ] = None,
+    max_rows: _MaxRows = None,
+    max_unit_rows: _MaxUnitRows = None,
     although: Annotated[
         str,
         typer.Option(
@@ -310,10 +328,14 @@ def add_table(  # noqa: PLR0913  (the public face)
     from dpinfer_desk.store.tables import Policy  # noqa: PLC0415
 
     desk = opened(folder)
-    policy = Policy(approval, up_to, not own_answers)
     made = _new_ledger(ledger, schema, {"epsilon": epsilon, "delta": delta, "rho": rho})
     try:
-        added = desk.add_table(table, data, schema, ledger, policy, records, although)
+        policy = Policy(approval, _limit(up_to, dp.Ledger.open(ledger).shares), not own_answers)
+        added = desk.add_table(
+            *(table, data, schema, ledger, policy, records, although),
+            max_rows=max_rows,
+            max_unit_rows=max_unit_rows,
+        )
     except BaseException:
         if made and not any(one.ledger_path == str(ledger.resolve()) for one in desk.tables()):
             ledger.unlink(missing_ok=True)
@@ -321,7 +343,8 @@ def add_table(  # noqa: PLR0913  (the public face)
     console = Screen(quiet, as_json)
     console.show(
         Text(
-            f"{table} is registered: {added.title}, {_number_of(added.records)} records, total {added.ledger().total}."
+            f"{table} is registered: {added.title}, {_number_of(added.records)} records, total "
+            f"{added.ledger().total.amount}."
         )
     )
     console.emit({"table": table, "records": added.records, "schema": added.schema.digest()})
@@ -342,8 +365,9 @@ def show_table(
     facts = {
         "Protects": f"{account.ledger.unit} ({account.ledger.neighbours.sentence})",
         "Records": _number_of(registered.records),
-        "Total": str(total),
-        "Left": account.statement(),
+        "Rows at most": _max_rows_text(registered),
+        "Total": total.amount,
+        "Used": account.statement(),
         "Approval": registered.policy.approval,
         "Allowances": share,
         "State": f"{registered.state} {registered.reason}".strip(),
@@ -356,12 +380,15 @@ def show_table(
     console.show(screen.table(("Column", "Type", "Values"), rows, left=3), "")
     if analysts:
         rows = [
-            [one.person, f"{one.amount:.4g}", f"{one.spent:.4g}", one.state] for one in analysts
+            [
+                one.person,
+                account.shares.allowance(one.amount),
+                account.shares.percent(one.spent),
+                one.state,
+            ]
+            for one in analysts
         ]
-        measure = accountant.counted_in(total)
-        console.show(
-            screen.table(("Analyst", f"Allowance ({measure})", "Spent", "State"), rows, left=1)
-        )
+        console.show(screen.table(("Analyst", "Allowance", "Used", "State"), rows, left=1))
     spends = desk.burn_down(table)
     console.emit(
         {
@@ -369,6 +396,8 @@ def show_table(
             "title": registered.title,
             "schema": registered.schema_text,
             "records": registered.records,
+            "max_rows": registered.max_rows,
+            "max_unit_rows": registered.max_unit_rows,
             "account": account.state(),
             "analysts": [vars(one) for one in analysts],
             "spent": [vars(one) for one in spends],
@@ -384,13 +413,14 @@ def set_policy(
     table: _Table,
     *,
     approval: _Approval = "each",
-    up_to: _UpTo = 0.0,
+    up_to: _UpTo = "0",
     own_answers: _Own = False,
 ) -> None:
     """Change which questions need an approval, and who reads answers."""
     from dpinfer_desk.store.tables import Policy  # noqa: PLC0415
 
-    opened(folder).set_policy(table, Policy(approval, up_to, not own_answers))
+    desk = opened(folder)
+    desk.set_policy(table, Policy(approval, _limit(up_to, desk.shares(table)), not own_answers))
 
 
 @table_app.command("pause")
@@ -400,21 +430,48 @@ def pause_table(folder: _Folder, table: _Table, *, reason: _Reason = "") -> None
 
 
 @table_app.command("resume")
-def resume_table(folder: _Folder, table: _Table, *, reason: _Reason = "") -> None:
+def resume_table(
+    folder: _Folder,
+    table: _Table,
+    *,
+    reason: _Reason = "",
+    max_rows: _MaxRows = None,
+    max_unit_rows: _MaxUnitRows = None,
+) -> None:
     """Open a table again; --reason says why changed files are about the same units."""
-    opened(folder).resume(table, reason)
+    opened(folder).resume(table, reason, max_rows=max_rows, max_unit_rows=max_unit_rows)
+
+
+@table_app.command("publish")
+def publish_moments(
+    folder: _Folder,
+    table: _Table,
+    file: Annotated[
+        Path, typer.Argument(help="A file of dpinfer moments release.", metavar="FILE")
+    ],
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Publish a moment release of a table, which its analysts then ask for free."""
+    release = opened(folder).publish_moments(table, file)
+    console = Screen(quiet, as_json)
+    console.show(
+        f"Published release {release.privacy.release}: analysts of {table} ask it without a ticket, at no cost."
+    )
+    console.emit({"table": table, "release": release.privacy.release, "columns": release.declared})
 
 
 # Persons
 
 
 @person_app.command("add")
-def add_person(
+def add_person(  # noqa: PLR0913  (the public face)
     folder: _Folder,
     person: _Person,
     *,
     description: Description = "",
     table: Annotated[str, typer.Option(help="Also give an allowance at this table.")] = "",
+    allowance: Allowance = "",
     epsilon: Epsilon = None,
     rho: Rho = None,
     quiet: Quiet = False,
@@ -424,7 +481,7 @@ def add_person(
     desk = opened(folder)
     amount = None
     if table:
-        amount = amount_of(desk, table, epsilon, rho)
+        amount = amount_of(desk, table, allowance, epsilon, rho)
     added = desk.add_person(person, description)
     console = Screen(quiet, as_json)
     if amount is None:
@@ -440,6 +497,7 @@ def allow(
     table: _Table,
     person: _Person,
     *,
+    allowance: Allowance = "",
     epsilon: Epsilon = None,
     rho: Rho = None,
     quiet: Quiet = False,
@@ -447,7 +505,7 @@ def allow(
 ) -> None:
     """Give a person an allowance at a table, or change it."""
     desk = opened(folder)
-    analyst = desk.allow(table, person, amount_of(desk, table, epsilon, rho))
+    analyst = desk.allow(table, person, amount_of(desk, table, allowance, epsilon, rho))
     _shown_analyst(analyst, desk, Screen(quiet, as_json))
 
 
@@ -513,14 +571,23 @@ def ask(  # noqa: PLR0913  (the public face)
     if dry_run:
         _tried(desk, table, asked, by, console)
         return
-    ticket = desk.ask(table, asked, by, key, again=again, anyway=anyway)
-    _shown(ticket, console)
+    from dpinfer_desk.store.tickets import (  # noqa: PLC0415  (commands load what they need)
+        ConflictError,
+        UnconfirmedError,
+    )
+
+    try:
+        ticket = desk.ask(table, asked, by, key, again=again, anyway=anyway)
+    except UnconfirmedError as fault:
+        raise ConflictError(f"{fault} (--{fault.option})") from None
+    _show(desk, ticket, console)
 
 
 @app.command()
 def show(folder: _Folder, question: _Id, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Print the state of a question, and when its answer is shown."""
-    _shown(opened(folder).ticket(question), Screen(quiet, as_json))
+    desk = opened(folder)
+    _show(desk, desk.ticket(question), Screen(quiet, as_json))
 
 
 @app.command()
@@ -533,7 +600,8 @@ def approve(
     as_json: AsJson = False,
 ) -> None:
     """Approve a waiting question: by its formula and its cost, never by the data."""
-    _shown(opened(folder).decide(question, True, reason), Screen(quiet, as_json))
+    desk = opened(folder)
+    _show(desk, desk.decide(question, True, reason), Screen(quiet, as_json))
 
 
 @app.command()
@@ -546,13 +614,15 @@ def decline(
     as_json: AsJson = False,
 ) -> None:
     """Decline a question that is not booked yet, with a reason for the analyst."""
-    _shown(opened(folder).decide(question, False, reason), Screen(quiet, as_json))
+    desk = opened(folder)
+    _show(desk, desk.decide(question, False, reason), Screen(quiet, as_json))
 
 
 @app.command()
 def withdraw(folder: _Folder, question: _Id, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """Withdraw a question before it is booked, free of charge."""
-    _shown(opened(folder).withdraw(question), Screen(quiet, as_json))
+    desk = opened(folder)
+    _show(desk, desk.withdraw(question), Screen(quiet, as_json))
 
 
 @app.command()
@@ -633,35 +703,38 @@ def _new_ledger(path: Path, schema: Path, total: dict[str, float | None]) -> boo
     return True
 
 
-def amount_of(desk: "Desk", table: str, epsilon: float | None, rho: float | None) -> float:
-    """Return an allowance in the measure of a table's total; at an (ε, δ) total ε is meant with its δ."""
-    total = desk.table(table).ledger().total
-    if (epsilon is None) == (rho is None):
-        raise InputError("an allowance is --rho or --epsilon: give one of them")
-    if rho is not None:
-        if isinstance(total, dp.PureDP):
-            raise InputError(f"{table} counts epsilon: give the allowance with --epsilon")
-        return rho
-    assert epsilon is not None
-    if isinstance(total, dp.ZCDP):
-        raise InputError(f"{table} counts rho: give the allowance with --rho")
-    if isinstance(total, dp.ApproxDP):
-        return dp.ApproxDP(epsilon, total.delta).zcdp().rho
-    return epsilon
+def amount_of(
+    desk: "Desk", table: str, allowance: str, epsilon: float | None, rho: float | None
+) -> float:
+    """Return an allowance in the measure of a table's total."""
+    given = [allowance] if allowance else []
+    given += [
+        f"{sign} = {value!r}" for sign, value in (("ε", epsilon), ("ρ", rho)) if value is not None
+    ]
+    if len(given) != 1:
+        raise InputError(
+            "an allowance is typed once, for example --allowance 10% or --allowance 'ε = 0.5'; --epsilon and --rho "
+            "are other ways"
+        )
+    return desk.shares(table).read_allowance(given[0])
+
+
+def _limit(up_to: str, shares: "TotalShares") -> float:
+    """Return the cost up to which no approval is needed; a bare number is in the measure of the total."""
+    return shares.read(up_to, shares.measure)
 
 
 def _shown_analyst(analyst: "Analyst", desk: "Desk", console: Screen) -> None:
-    total = desk.table(analyst.table).ledger().total
-    amount = f"{accountant.counted_in(total)} = {analyst.amount:.6g}"
-    if isinstance(total, dp.ApproxDP):
-        amount += f" (ε = {dp.ZCDP(analyst.amount).approx(total.delta).epsilon:.4g} at the δ of the total)"
-    share = "all allowances together fit into the total, so each can be spent in full"
+    allowance = desk.shares(analyst.table).allowance(analyst.amount)
+    share = "all allowances together fit into the total, so everyone can spend theirs in full"
     if not desk.reserved(analyst.table):
-        share = "all allowances together are more than the total: first come, first served"
+        share = (
+            "all allowances together may be more than the total pays for: first come, first served"
+        )
     may = "may spend"
     if analyst.state != "active":
         may = f"is {analyst.state} (resume with `dpinfer desk resume`) and could otherwise spend"
-    console.show(Text(f"{analyst.person} {may} {amount} at {analyst.table}; {share}."))
+    console.show(Text(f"{analyst.person} {may} {allowance} at {analyst.table}; {share}."))
     console.emit(vars(analyst) | {"reserved": desk.reserved(analyst.table)})
 
 
@@ -680,8 +753,9 @@ def _tried(desk: "Desk", table: str, question: AnalystQuestion, by: str, console
     facts = {
         "Model": checked.entry.purpose,
         "Estimates": f"{len(checked.names)} coefficients: {', '.join(checked.names)}",
-        "Cost": f"{question.budget}; {checked.measure} = {checked.cost:.4g} of the allowance",
-        "Allowance": f"{checked.measure} = {checked.analyst.left:.4g} left of {checked.analyst.amount:.4g}",
+        "Cost": checked.shares.cost(question.budget, checked.cost),
+        "Allowance": f"{checked.shares.percent(checked.analyst.left)} left of "
+        f"{checked.shares.allowance(checked.analyst.amount)}",
         "Forecast": expected,
         "Can be asked": "yes" if checked.permitted else f"no: {checked.reason}",
         "Approval": "needed" if checked.waits else "not needed",
@@ -699,6 +773,7 @@ def _check_document(checked: "QuestionCheck") -> dict[str, Any]:
     return {
         "coefficients": list(checked.names),
         "cost": checked.cost,
+        "cost_share": checked.shares.of(checked.cost),
         "measure": checked.measure,
         "allowed": checked.permitted,
         "reason": checked.reason,
@@ -709,14 +784,14 @@ def _check_document(checked: "QuestionCheck") -> dict[str, Any]:
     }
 
 
-def _shown(ticket: "Ticket", console: Screen) -> None:
+def _show(desk: "Desk", ticket: "Ticket", console: Screen) -> None:
     from dpinfer_desk.desk import state_message  # noqa: PLC0415
 
     facts = {
         "Question": ticket.id,
         "Formula": f"{ticket.question.formula} ({ticket.question.loss}), table {ticket.table}",
         "Analyst": ticket.by,
-        "Cost": str(ticket.question.budget),
+        "Cost": desk.cost_writer()(ticket),
         "State": f"{ticket.state}: {state_message(ticket)}",
     }
     if ticket.question.title:
@@ -748,18 +823,21 @@ def _number_of(records: int | None) -> str:
     return "a private number of" if records is None else f"{records:,}"
 
 
+def _max_rows_text(table: "RegisteredTable") -> str:
+    """Return the public sizes of a table in words."""
+    if table.max_rows is None:
+        return "not declared"
+    if not table.schema.unit.many:
+        return f"{table.max_rows:,}"
+    return f"{table.max_rows:,}, and {table.max_unit_rows:,} of {table.schema.unit.name}"
+
+
 def _bounds(entry: dict[str, Any]) -> str:
     if "levels" in entry:
         return ", ".join(map(str, entry["levels"]))
     if "low" in entry:
         return f"{entry['low']} to {entry['high']}"
     return str(entry.get("from", ""))
-
-
-def _facts_text(facts: dict[str, Any]) -> str:
-    shown = ("table", "question", "person", "reason", "amount")
-    texts = [str(facts[key])[:60] for key in shown if facts.get(key) not in (None, "")]
-    return ", ".join(texts)
 
 
 def numbers(listed: str) -> list[float]:

@@ -58,6 +58,14 @@ _IdentityHeader = Annotated[
 ]
 _Certificate = Annotated[Path | None, typer.Option(help="For TLS of its own, with --key.")]
 _Key = Annotated[Path | None, typer.Option(help="The private key of the certificate.")]
+_Address = Annotated[
+    str,
+    typer.Option(
+        "--address",
+        help="The address of the desk, such as https://stats.example.org: the invitation is then a link.",
+        metavar="URL",
+    ),
+]
 _PATIENCE = 60.0  # seconds that a process has to end
 _SUPERVISED = "DPINFER_SUPERVISED"
 
@@ -110,6 +118,7 @@ def add_person(  # noqa: PLR0913  (the public face)
     role: Annotated[str, typer.Option(help="steward, analyst or auditor.")] = "analyst",
     description: desk_commands.Description = "",
     table: Annotated[str, typer.Option(help="Also give an allowance at this table.")] = "",
+    allowance: desk_commands.Allowance = "",
     epsilon: desk_commands.Epsilon = None,
     rho: desk_commands.Rho = None,
     password: Annotated[
@@ -118,6 +127,7 @@ def add_person(  # noqa: PLR0913  (the public face)
             "--password", help="Set a password now, from a prompt or a line of standard input."
         ),
     ] = False,
+    address: _Address = "",
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -125,8 +135,11 @@ def add_person(  # noqa: PLR0913  (the public face)
     from dpinfer_desk.store.roles import role_named  # noqa: PLC0415
 
     role_named(role)
+    _require_address(address)
     desk = desk_commands.opened(folder)
-    amount = desk_commands.amount_of(desk, table, epsilon, rho) if table else None
+    amount = None
+    if table:
+        amount = desk_commands.amount_of(desk, table, allowance, epsilon, rho)
     password_text = _password() if password else ""
     if person not in {one.name for one in desk.persons()}:
         person = desk.add_person(person, description).name
@@ -140,16 +153,22 @@ def add_person(  # noqa: PLR0913  (the public face)
         console.show(Text(f"{person} signs in with the password, as {role}."))
         console.emit({"person": person, "role": role})
         return
-    _invited(accounts, desk, person, Screen(quiet, as_json))
+    _invited(accounts, desk, person, address, Screen(quiet, as_json))
 
 
 @person_app.command("invite")
 def invite(
-    folder: _Folder, person: _Person, *, quiet: Quiet = False, as_json: AsJson = False
+    folder: _Folder,
+    person: _Person,
+    *,
+    address: _Address = "",
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print a new invitation, for a person who lost the first one or a password."""
+    _require_address(address)
     desk = desk_commands.opened(folder)
-    _invited(_accounts(desk), desk, person, Screen(quiet, as_json))
+    _invited(_accounts(desk), desk, person, address, Screen(quiet, as_json))
 
 
 @person_app.command("close")
@@ -172,15 +191,23 @@ def list_(folder: _Folder, *, quiet: Quiet = False, as_json: AsJson = False) -> 
     console.emit({"accounts": [vars(one) for one in accounts]})
 
 
-def _invited(accounts: "Accounts", desk: "Desk", person: str, console: Screen) -> None:
+def _require_address(address: str) -> None:
+    if address and not address.startswith(("https://", "http://")):
+        raise InputError(
+            "--address takes the address of the desk, such as https://stats.example.org"
+        )
+
+
+def _invited(
+    accounts: "Accounts", desk: "Desk", person: str, address: str, console: Screen
+) -> None:
     secret = accounts.invite(person, desk.who)
-    console.show(
-        Text(
-            f"An invitation for {person}, which works once and for a week; hand it over in private:"
-        ),
-        Text(secret),
-    )
-    console.emit({"person": person, "invitation": secret})
+    link = f"{address.rstrip('/')}/join#{secret}" if address else ""
+    told = f"This invites {person}. It works once, within a week. Send it in private:"
+    if not link:
+        told += " it is entered at the desk, under “I have an invitation”."
+    console.show(Text(told), link or secret)
+    console.emit({"person": person, "invitation": secret, "link": link or None})
 
 
 def _password() -> str:

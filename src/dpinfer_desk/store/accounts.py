@@ -45,6 +45,7 @@ IDLE = timedelta(hours=1)
 """The time after which a session ends if it is not used."""
 TRIES = 5
 """The passwords that may be tried in a minute for one person from one address."""
+USED_INVITATION = "this invitation was used, or is too old: ask the steward for another one"
 SHORTEST_PASSWORD = 12
 LONGEST_PASSWORD = 1000
 
@@ -56,6 +57,7 @@ _BY_ADDRESS = 60  # tries in a minute from one address, for all persons together
 _N = 2**17
 _R = 8
 _MEMORY = 2**28  # bytes that OpenSSL may use for it: twice what it needs
+_KNOWN = timedelta(days=1)  # after a session has ended: for `ended_session` alone
 _LAST_USE = timedelta(minutes=1)  # resolution of the last use, so that not each request writes
 _LONGEST_NAME = 100
 _SALT = 16
@@ -243,9 +245,7 @@ class Accounts:
         """Set the password of the person of an invitation, and return the person."""
         person = self.invited(secret)
         if not person or not self._set(person, password, person, _token_hash(secret)):
-            raise InputError(
-                "this invitation was used, or is too old: ask the steward for another one"
-            )
+            raise InputError(USED_INVITATION)
         return person
 
     def check(
@@ -302,7 +302,7 @@ class Accounts:
         secret = secrets.token_urlsafe(32)
         now = self._now()
         with self._register.write() as sql:
-            sql("DELETE FROM sessions WHERE opened <= ?", (now - SESSION).isoformat())
+            sql("DELETE FROM sessions WHERE opened <= ?", (now - SESSION - _KNOWN).isoformat())
             sql(
                 "INSERT INTO sessions VALUES (?, ?, ?, ?)",
                 *(_token_hash(secret), person, now.isoformat(), now.isoformat()),
@@ -323,6 +323,15 @@ class Accounts:
         person, role, last_used = row
         self._record_use("sessions", secret, last_used, now)
         return Signed(person, role)
+
+    def ended_session(self, secret: str) -> str:
+        """Return the person whose session has ended by the clock; empty if somebody ended it, or nobody had it.
+
+        Who it was opens nothing: it decides whose typed question comes back after signing in.
+        """
+        with self._register.read() as sql:
+            row = sql("SELECT person FROM sessions WHERE mark = ?", _token_hash(secret)).fetchone()
+        return "" if row is None else str(row[0])
 
     def close_session(self, secret: str) -> None:
         """End a session."""

@@ -6,6 +6,7 @@
     shared/journal.db    the journal: who did what, as a chain
     accounts/TABLE.json  a read-only copy of the ledger of a table, published by the worker
     results/QUESTION/    result.json, once there is one
+    releases/TABLE/      moment releases that a steward has published
     locks/QUESTION       locked by the process of the fit
     logs/QUESTION.log    errors of a fit, for the steward alone
     seen/LEDGER.json     the checkpoint of a ledger, for the worker alone
@@ -13,7 +14,7 @@
 Data, schemas and ledgers lie elsewhere; the desk copies no record.
 
 On a network (`dpinfer serve`) the process with the network runs as another user than the worker: it
-writes into the files of shared/, makes none, and reads settings, accounts and results, nothing else.
+writes into the files of shared/, makes none, and reads settings, accounts, results and releases, nothing else.
 """
 
 import os
@@ -91,7 +92,8 @@ class Folder:
         settings = Settings(uuid.uuid4().hex, title, response_times)
         persistence.prepare(path)
         folder = cls(path.resolve())
-        for part in (folder.shared, folder.accounts, folder.results, folder.locks, folder.logs):
+        parts = (folder.shared, folder.accounts, folder.results, folder.releases, folder.locks)
+        for part in (*parts, folder.logs):
             part.mkdir()
         os.chmod(folder.path, 0o700)
         folder.write(settings)
@@ -136,6 +138,10 @@ class Folder:
         return self.path / "results"
 
     @property
+    def releases(self) -> Path:
+        return self.path / "releases"
+
+    @property
     def locks(self) -> Path:
         return self.path / "locks"
 
@@ -154,7 +160,8 @@ class Folder:
     def share(self, group: str = "") -> None:
         """Give the process with the network its rights, as another user of a group.
 
-        It writes into the databases of shared/, reads settings, accounts and results, nothing else.
+        It writes into the databases of shared/, reads settings, accounts, results and releases, nothing
+        else.
 
         Guarantee [nothing_beside_the_databases]: that user makes no file in shared/ and takes none
         away, as SQLite would follow a file that he puts beside a database.
@@ -166,12 +173,14 @@ class Folder:
             self.shared: 0o2750,
             self.accounts: 0o2750,
             self.results: 0o2750,
+            self.releases: 0o2750,
             self.path / SETTINGS: 0o640,
             self.database: 0o660,
             self.journal: 0o660,
             self.locks: 0o700,
             self.logs: 0o700,
         }
+        self.releases.mkdir(exist_ok=True)  # a desk of an older version has none
         for path, mode in rights.items():
             try:
                 if group:

@@ -8,6 +8,7 @@ so desk.db is then an old copy.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,55 @@ class Event:
         document = json.loads(text)
         action = document.pop("what")
         return cls(action=action, **document)
+
+
+_QUESTION = "json_extract(body, '$.facts.question')"
+_ABOUT_QUESTIONS = f"{_QUESTION} IN (SELECT {_QUESTION} FROM chain WHERE json_extract(body, '$.facts.{{fact}}') = ?)"
+"""Later events of a question name it alone; the event with which it was asked names analyst and table."""
+
+
+@dataclass(frozen=True)
+class EventFilter:
+    """A selection of events; what is empty selects all.
+
+    ``person`` did it, is the one it was done to, or asked the question.  ``table`` is that of the event
+    or of its question.  ``actions`` are those of a kind of event.  ``first`` and ``last`` are days
+    (UTC).  ``before`` is the number of the event that the selection comes before.
+    """
+
+    person: str = ""
+    table: str = ""
+    actions: tuple[str, ...] = ()
+    first: date | None = None
+    last: date | None = None
+    before: int | None = None
+
+    def condition(self) -> tuple[str, list[object]]:
+        """Return a condition in SQL on the texts of events, with its values."""
+        parts = ["1"]
+        values: list[object] = []
+
+        def require(part: str, *of_part: object) -> None:
+            parts.append(f"({part})")
+            values.extend(of_part)
+
+        if self.person:
+            named = "? IN (json_extract(body, '$.who'), json_extract(body, '$.facts.person'))"
+            asked = _ABOUT_QUESTIONS.format(fact="by")
+            require(f"{named} OR {asked}", self.person, self.person)
+        if self.table:
+            named = "json_extract(body, '$.facts.table') = ?"
+            require(f"{named} OR {_ABOUT_QUESTIONS.format(fact='table')}", self.table, self.table)
+        if self.actions:
+            listed = ", ".join("?" * len(self.actions))
+            require(f"json_extract(body, '$.what') IN ({listed})", *self.actions)
+        if self.first is not None:
+            require("json_extract(body, '$.time') >= ?", self.first.isoformat())
+        if self.last is not None:
+            require("substr(json_extract(body, '$.time'), 1, 10) <= ?", self.last.isoformat())
+        if self.before is not None:
+            require("number < ?", self.before)
+        return " AND ".join(parts), values
 
 
 class Journal:
@@ -115,6 +165,11 @@ class Journal:
         if fault:
             raise LedgerError(f"the journal {self._store.path} is broken, {fault}")
         return [Event.of(text) for _, text, _ in rows[1:]]
+
+    def select(self, selection: EventFilter, limit: int) -> list[Event]:
+        """Return at most ``limit`` events, the newest first; `verify` checks the chain, and this does not."""
+        where, values = selection.condition()
+        return [Event.of(text) for text in self._store.newest(limit, where, values)]
 
     def last(self) -> int:
         """Return the number of the last event."""

@@ -31,6 +31,7 @@ from dpinfer_desk.store.tickets import (
     SETTLED,
     ConflictError,
     Ticket,
+    UnconfirmedError,
     ticket_named,
 )
 
@@ -42,7 +43,8 @@ _SCHEMA = (
     "CREATE TABLE people (name TEXT PRIMARY KEY, words TEXT NOT NULL, added TEXT NOT NULL)",
     "CREATE TABLE tables (name TEXT PRIMARY KEY, place TEXT NOT NULL, book TEXT NOT NULL, text TEXT NOT NULL, "
     "records INTEGER, approval TEXT NOT NULL, up_to REAL NOT NULL, shared INTEGER NOT NULL, "
-    "fingerprint TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, added TEXT NOT NULL, seal TEXT NOT NULL)",
+    "fingerprint TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, added TEXT NOT NULL, seal TEXT NOT NULL, "
+    "max_rows INTEGER, max_unit_rows INTEGER)",
     "CREATE TABLE allowances (tab TEXT NOT NULL REFERENCES tables, person TEXT NOT NULL REFERENCES people, "
     "amount REAL NOT NULL, state TEXT NOT NULL, PRIMARY KEY (tab, person))",
     "CREATE TABLE questions (id TEXT PRIMARY KEY, tab TEXT NOT NULL, asker TEXT NOT NULL, key TEXT NOT NULL, "
@@ -58,6 +60,8 @@ _SCHEMA = (
     "scopes TEXT NOT NULL, made TEXT NOT NULL, ends TEXT NOT NULL, seen TEXT NOT NULL, maker TEXT NOT NULL)",
     f"PRAGMA user_version = {_VERSION}",
 )
+_NEW_COLUMNS = ("max_rows", "max_unit_rows")
+"""Columns of ``tables`` that a desk.db of an older version lacks, in their order."""
 _COPY = 0x636F7079  # "copy", in the header of a desk.db that was made by a backup
 _END_ACCESS = (
     "DELETE FROM sessions",
@@ -170,6 +174,16 @@ class Register:
         with transaction(self._path, "BEGIN", kind=_LABEL) as connection:
             _require_event(connection, last)
 
+    def upgrade(self) -> None:
+        """Add the columns that a desk.db of an older version lacks, without a value."""
+        with self.read() as sql:
+            if not _lacking_columns(sql):
+                return
+        with self.write() as sql:
+            # Asked again in this transaction, as another process may have added them meanwhile.
+            for column in _lacking_columns(sql):
+                sql(f"ALTER TABLE tables ADD COLUMN {column} INTEGER")
+
     def catch_up(self) -> None:
         """Copy the events that the journal lacks."""
         last = self._journal.last()
@@ -219,7 +233,7 @@ class Register:
 
     def _table(self, row: tuple[Any, ...]) -> RegisteredTable:
         name, data_path, ledger_path, schema_text, records, approval, up_to, shared, *rest = row
-        fingerprint, state, reason, added, seal = rest
+        fingerprint, state, reason, added, seal, max_rows, max_unit_rows = rest
         _require_names(table_named, name)
         return RegisteredTable(
             name=name,
@@ -235,6 +249,8 @@ class Register:
             added=added,
             seal=seal,
             published=self._folder.account(name) if self._public else None,
+            max_rows=max_rows,
+            max_unit_rows=max_unit_rows,
         )
 
     def allowances(self, table: str) -> dict[str, tuple[float, str]]:
@@ -269,6 +285,11 @@ class Register:
             raise InputError(f"there is no question {name!r} at this desk: see `dpinfer desk list`")
         return matches[0]
 
+    def open_numbers(self, table: str, person: str) -> tuple[int, int]:
+        """Return how many questions of a person, and of all, are open at a table."""
+        with self.read() as sql:
+            return _open_numbers(sql, table, person)
+
     def add(
         self, ticket: Ticket, who: str, limits: tuple[int, int], *, again: bool = False
     ) -> tuple[Ticket, bool]:
@@ -285,7 +306,10 @@ class Register:
             stored = None if row is None else _ticket(row)
             if stored is None or stored.state in FREE:
                 self._require_new(change, ticket, again)
-                _require_below_limits(change, ticket, limits)
+                numbers = _open_numbers(change, ticket.table, ticket.by)
+                full = limit_reason(ticket.table, ticket.by, numbers, limits)
+                if full:
+                    raise ConflictError(full)
                 change("DELETE FROM questions WHERE id = ?", ticket.id)
                 insert(change, ticket)
                 facts: dict[str, Any] = {"table": ticket.table, "state": ticket.state}
@@ -310,9 +334,10 @@ class Register:
             # The state that is shown, not the stored one, which would tell whether the fit has ended.
             there = _ticket(row).as_shown(self._clock())
             if there.state in ASKED and there.question.digest() == digest:
-                raise ConflictError(
-                    f"the same question is {there.state} already, as {there.id[:12]}, and would be paid twice; to ask "
-                    "and pay again, say so (--again)"
+                raise UnconfirmedError(
+                    f"the same question was asked already, as {there.id[:12]}, and would be paid twice: to ask "
+                    "and pay again, confirm it",
+                    "again",
                 )
 
     def move(
@@ -396,6 +421,11 @@ class Register:
         return None if row is None else float(row[0])
 
 
+def _lacking_columns(sql: Callable[..., sqlite3.Cursor]) -> list[str]:
+    there = {name for _, name, *_ in sql("PRAGMA table_info(tables)")}
+    return [column for column in _NEW_COLUMNS if column not in there]
+
+
 def _require_event(connection: sqlite3.Connection, last: tuple[int, str]) -> None:
     """Raise `LedgerError` unless the last event of the journal is in desk.db, word for word."""
     number, text = last
@@ -430,6 +460,8 @@ def insert_table(change: Change, table: RegisteredTable) -> None:
         "reason": table.reason,
         "added": table.added,
         "seal": table.seal,
+        "max_rows": table.max_rows,
+        "max_unit_rows": table.max_unit_rows,
     }
     _insert(change, "tables", values)
 
@@ -464,18 +496,24 @@ def _placeholders(values: tuple[str, ...]) -> str:
     return f"({', '.join('?' for _ in values)})"
 
 
-def _require_below_limits(change: Change, ticket: Ticket, limits: tuple[int, int]) -> None:
+def _open_numbers(query: Callable[..., Any], table: str, person: str) -> tuple[int, int]:
+    """Return how many questions of a person, and of all, are open at a table."""
     count = f"SELECT count(*) FROM questions WHERE tab = ? AND state IN {_placeholders(OPEN)}"
-    (of_person,) = change(f"{count} AND asker = ?", ticket.table, *OPEN, ticket.by).fetchone()
-    (of_table,) = change(count, ticket.table, *OPEN).fetchone()
+    (of_person,) = query(f"{count} AND asker = ?", table, *OPEN, person).fetchone()
+    (of_table,) = query(count, table, *OPEN).fetchone()
+    return of_person, of_table
+
+
+def limit_reason(table: str, person: str, numbers: tuple[int, int], limits: tuple[int, int]) -> str:
+    """Return why a person can ask no further question at a table now; empty if he can."""
+    of_person, of_table = numbers
     if of_person >= limits[0]:
-        raise ConflictError(
-            f"{ticket.by!r} has {of_person} open questions at {ticket.table}: wait for one, or withdraw one"
+        return (
+            f"{person!r} has {of_person} open questions at {table}: wait for one, or withdraw one"
         )
     if of_table >= limits[1]:
-        raise ConflictError(
-            f"{ticket.table} has {of_table} open questions: wait until some are done"
-        )
+        return f"{table} has {of_table} open questions: wait until some are done"
+    return ""
 
 
 def _ticket(row: tuple[Any, ...]) -> Ticket:

@@ -28,6 +28,14 @@ UNSEALED = (
     "what desk.db says of this table is not what was registered, so nothing is booked: put the newest desk.db in its "
     "place, and find out who could write into it"
 )
+UNCHECKED = (
+    "the table was registered before a desk checked the sizes of tables, so nothing is booked until the steward has "
+    "resumed it"
+)
+MAX_CELL = 4096
+"""Bytes of a text in a column of the schema: more than any level has, however it is stored."""
+MAX_RECORD = 16_384
+"""Bytes of a line of a CSV file, which is read in full whatever a question asks for."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 
 
@@ -63,7 +71,9 @@ class RegisteredTable:
 
     ``data_path`` and ``ledger_path`` are absolute, ``schema_text`` is the schema as it was registered.
     ``records`` is the number of records or units if it is public, or a public guess for forecasts if
-    it is private and somebody gave one.  ``secret`` is the file with the key of fingerprint and seal.
+    it is private and somebody gave one.  ``max_rows`` and ``max_unit_rows`` are the public numbers of rows that
+    the table and one unit have at most; None in a table that an older version registered, of which
+    nothing is booked.  ``secret`` is the file with the key of fingerprint and seal.
     ``state`` is "open" or "paused", ``reason`` says why.  ``seal`` is an HMAC of all that was
     registered.  ``published`` is the copy of the ledger that stands in for ledger and data in a
     process that may read neither; None in one that may.
@@ -82,6 +92,8 @@ class RegisteredTable:
     added: str = ""
     seal: str = ""
     published: Path | None = None
+    max_rows: int | None = None
+    max_unit_rows: int | None = None
 
     @property
     def schema(self) -> Schema:
@@ -99,6 +111,8 @@ class RegisteredTable:
         # Everything that decides which data are read, how, and which total pays for it.  State and
         # policy are not sealed, as stewards change them in the process with the network.
         registered = [self.name, self.data_path, self.ledger_path, self.schema_text, self.records]
+        if self.max_rows is not None:  # else an older version made the seal
+            registered += [self.max_rows, self.max_unit_rows]
         content = json.dumps([*registered, self.fingerprint.text()])
         return _hmac(_key(self.secret), content.encode())
 
@@ -138,10 +152,13 @@ class RegisteredTable:
         """Return how the table differs from the registered one, by sizes and times; empty if not at all.
 
         Guarantee [registered_table]: a fit at a desk reads the files that were registered; where one
-        has another size, time or inode, nothing is booked and the table pauses.
+        has another size, time or inode, nothing is booked and the table pauses.  No byte of them is
+        read for it, and what it returns is one of four fixed texts.
         """
         if self.published is not None:
             return published.read(self.published, self.name).changed
+        if self.max_rows is None:
+            return UNCHECKED
         try:
             key = _key(self.secret)
             if not self.is_sealed():

@@ -55,6 +55,14 @@ class ConflictError(InputError):
     """A request is valid, but the state of the desk does not permit it now."""
 
 
+class UnconfirmedError(ConflictError):
+    """A question is asked only if its analyst confirms it, by the option ``again`` or ``anyway``."""
+
+    def __init__(self, message: str, option: str) -> None:
+        super().__init__(message)
+        self.option = option
+
+
 class RefusedError(LedgerError):
     """Total or allowance do not pay for a question, or its analyst may not ask now.
 

@@ -8,6 +8,7 @@ from dpinfer.result.result import FitResult
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.folder import Folder
 from dpinfer_desk.store.journal import Journal
+from dpinfer_desk.store.moment_files import faults_of_releases
 from dpinfer_desk.store.register import Register
 from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.store.tickets import Ticket
@@ -40,6 +41,7 @@ def faults_of(
     for table in register.tables():
         yield from _faults_of_table(table, known, folder, thorough)
     yield from _unknown_results(known, folder)
+    yield from faults_of_releases(folder, register.tables(), journal.events())
 
 
 def _events_that_differ(register: Register, journal: Journal) -> Iterator[str]:

@@ -1,15 +1,14 @@
 """Pages of accounts: sign in, join by an invitation, password, tokens; and the steward's list of them."""
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from dpinfer.errors import InputError
-from dpinfer_desk.store.accounts import LONGEST, SCOPES, SHORTEST_PASSWORD
+from dpinfer_desk.store.accounts import LONGEST, SCOPES, SHORTEST_PASSWORD, USED_INVITATION
 from dpinfer_desk.store.roles import ROLES
-from dpinfer_desk.web.requests import DeskRequest, page, redirect
+from dpinfer_desk.web.requests import Confirmation, DeskRequest, is_confirmed, page, redirect
 
 _WRONG = "Name or password is wrong."
 _DONE = {
-    "joined": "The password is set: sign in with it.",
     "password": "The password was changed, and all sessions and tokens have ended: sign in with it.",
     "out": "You are signed out.",
     "revoked": "The token was revoked: it opens nothing any more.",
@@ -21,24 +20,28 @@ _DAYS = 30
 
 def sign_in(request: DeskRequest, fault: str = "") -> Response:
     """Show the form of name and password."""
-    parts = {"fault": fault, "done": _done(request)}
+    parts = {"fault": fault, "done": _done(request), "name": request.fields.text("person")}
     return page(request, "sign-in.html.j2", parts, 403 if fault else 200)
 
 
 def signed_in(request: DeskRequest) -> Response:
-    """Open a session for the right password; a name that is not known is a wrong password."""
+    """Open a session for the right password; a name that is not known is a wrong password.
+
+    Who was signed in before, in the same browser, is led back to where the session ended.
+    """
     fields = request.fields
-    credentials = request.credentials
     identity = request.accounts.check(
-        fields.text("person"), fields.exact("password"), credentials.client
+        fields.text("person"), fields.exact("password"), request.credentials.client
     )
     if identity is None:
         return sign_in(request, _WRONG)
-    if credentials.session:
-        request.accounts.close_session(credentials.session)
-    response = redirect(request, "")
-    request.services.cookie.write(response, request.accounts.open_session(identity.person))
-    return response
+    services = request.services
+    address = services.returns.take(services.cookie.read(request), identity.person)
+    return _with_session(
+        request,
+        identity.person,
+        RedirectResponse(address, 303) if address else redirect(request, ""),
+    )
 
 
 def sign_out(request: DeskRequest) -> Response:
@@ -48,19 +51,36 @@ def sign_out(request: DeskRequest) -> Response:
 
 
 def join(request: DeskRequest, invitation: str = "", fault: str = "") -> Response:
-    """Show the form of an invitation and a first password; nothing in the address fills it in."""
-    parts = {"fault": fault, "invitation": invitation, "least": SHORTEST_PASSWORD}
+    """Show the form of an invitation or, where it is good, its person and the form of a first password.
+
+    No address that reaches the server holds an invitation.  It stands behind the # of its link, and
+    `join.js` puts it into the form; without JavaScript it is pasted.
+    """
+    invited = request.accounts.invited(invitation) if invitation else ""
+    if invitation and not invited:
+        fault = USED_INVITATION
+    parts = {
+        "fault": fault,
+        "invitation": invitation,
+        "invited": invited,
+        "least": SHORTEST_PASSWORD,
+    }
     return page(request, "join.html.j2", parts, 400 if fault else 200)
 
 
+def show_invited(request: DeskRequest) -> Response:
+    """Show whom an invitation is for; it is pasted, or its whole link is."""
+    return join(request, request.fields.text("invitation").rpartition("#")[2])
+
+
 def joined(request: DeskRequest) -> Response:
-    """Set the password of whom the invitation is for.  It is typed, and stands in no address."""
+    """Set the password of whom the invitation is for, and open a session."""
     invitation = request.fields.text("invitation")
     try:
-        request.accounts.accept(invitation, _new_password(request))
+        person = request.accounts.accept(invitation, _new_password(request))
     except InputError as fault:
         return join(request, invitation, str(fault))
-    return redirect(request, "sign-in", done="joined")
+    return _with_session(request, person, redirect(request, "", done="joined"))
 
 
 def password(request: DeskRequest, fault: str = "") -> Response:
@@ -74,12 +94,20 @@ def set_password(request: DeskRequest) -> Response:
     person = request.identity.person
     present = request.fields.exact("present")
     if request.accounts.check(person, present, request.credentials.client) is None:
-        return password(request, "The present password is wrong.")
+        return password(request, "The current password is wrong.")
     try:
         request.accounts.set_password(person, _new_password(request))
     except InputError as fault:
         return password(request, str(fault))
     return _without_session(request, "password")
+
+
+def _with_session(request: DeskRequest, person: str, response: Response) -> Response:
+    """Open a new session with a response; the one that the browser had ends."""
+    if request.credentials.session:
+        request.accounts.close_session(request.credentials.session)
+    request.services.cookie.write(response, request.accounts.open_session(person))
+    return response
 
 
 def _without_session(request: DeskRequest, done: str) -> Response:
@@ -103,6 +131,7 @@ def tokens(request: DeskRequest, secret: str = "") -> Response:
         "scopes": SCOPES,
         "days": _DAYS,
         "longest": LONGEST,
+        "site": request.site,
         "done": _done(request),
     }
     return page(request, "tokens.html.j2", parts)
@@ -133,7 +162,7 @@ def accounts(request: DeskRequest, invited: str = "", invitation: str = "") -> R
         "words": {person.name: person.description for person in request.desk.persons()},
         "roles": ROLES,
         "invited": invited,
-        "invitation": invitation,
+        "link": f"{request.site}/join#{invitation}" if invitation else "",
         "done": _done(request),
     }
     return page(request, "accounts.html.j2", parts)
@@ -165,9 +194,21 @@ def invite(request: DeskRequest) -> Response:
 
 
 def close(request: DeskRequest) -> Response:
-    """Take an account away, with all sessions and tokens."""
+    """Take an account away, with all sessions and tokens, after asking once."""
     name = request.fields.text("person")
     _require_somebody_else(request, name)
+    if not is_confirmed(request):
+        return Confirmation(
+            heading=f"Close the account of {name}?",
+            consequences=(
+                "All sessions and tokens of this account end at once.",
+                "Questions that are not booked yet are declined, and all allowances are revoked.",
+            ),
+            button="Close the account",
+            action=("accounts", "close"),
+            back=("accounts",),
+            fields={"person": name},
+        ).page(request)
     request.accounts.close(name, request.identity.person)
     return redirect(request, "accounts", done="closed")
 

@@ -16,6 +16,8 @@ from starlette.responses import JSONResponse, Response
 from dpinfer.asking.questions import AnalystQuestion
 from dpinfer.asking.rules import Rule, one_of
 from dpinfer.errors import InputError
+from dpinfer.moment_release.moment_questions import answer
+from dpinfer.moment_release.released_moments import MomentRelease
 from dpinfer.schema.formula import parse
 from dpinfer.views import report as documents
 from dpinfer_desk.desk import state_message
@@ -25,7 +27,7 @@ from dpinfer_desk.store.accounts import ASK, READ
 from dpinfer_desk.store.register import OTHER_QUESTION
 from dpinfer_desk.store.roles import ANALYST, AUDITOR, ROLES, STEWARD
 from dpinfer_desk.store.tables import RegisteredTable
-from dpinfer_desk.store.tickets import ConflictError, Ticket
+from dpinfer_desk.store.tickets import ConflictError, Ticket, UnconfirmedError
 from dpinfer_desk.web.http_errors import RequestError
 from dpinfer_desk.web.requests import DeskRequest, standalone_page
 from dpinfer_desk.web.schemas import (
@@ -43,6 +45,8 @@ from dpinfer_desk.web.schemas import (
     answer_form,
     asked_form,
     check_form,
+    moment_answer_form,
+    moment_form,
     summary_form,
     table_form,
     token_form,
@@ -142,7 +146,7 @@ def show_table(request: DeskRequest) -> Response:
 @operation("GET", "/tables/{table}/account", {200: "Account"}, roles=(STEWARD, AUDITOR))
 def show_account(request: DeskRequest) -> Response:
     """What was spent of the total, what is left, and the head of the ledger to be kept elsewhere."""
-    return JSONResponse(account_form(request.desk, _table(request)))
+    return JSONResponse(account_form(request.desk.account(_table(request).name)))
 
 
 @operation("GET", "/tables/{table}/ledger", {200: JSONL}, roles=(STEWARD, AUDITOR))
@@ -161,9 +165,10 @@ def export_journal(request: DeskRequest) -> Response:
 def list_analysts(request: DeskRequest) -> Response:
     """Everybody with an allowance at a table, and what they have spent."""
     table = _table(request)
+    account = request.desk.account(table.name)
     analysts = request.desk.analysts(table.name)
     document = {
-        "analysts": [allowance_form(analyst) for analyst in analysts],
+        "analysts": [allowance_form(account, analyst) for analyst in analysts],
         "measure": request.desk.measure(table.name),
         "reserved": request.desk.reserved(table.name),
     }
@@ -184,17 +189,29 @@ def set_access(request: DeskRequest) -> Response:
     person = request.name("analyst")
     if not any(one.name == person for one in request.desk.persons()):
         raise NotFoundError
-    if not {"amount", "state"} & set(request.document):
-        raise InputError("nothing is to be changed: send amount, state or both")
+    amount = _amount(request, table)
+    if amount is None and "state" not in request.document:
+        raise InputError("nothing is to be changed: send allowance, state or both")
     known = person in request.desk.register.allowances(table.name)
-    if not known and "amount" not in request.document:
-        raise InputError("this person has no allowance at this table yet: send amount, too")
-    if "amount" in request.document:
-        request.desk.allow(table.name, person, float(request.document["amount"]))
+    if not known and amount is None:
+        raise InputError("this person has no allowance at this table yet: send allowance, too")
+    if amount is not None:
+        request.desk.allow(table.name, person, amount)
     if "state" in request.document:
         reason = str(request.document.get("reason", ""))
         request.desk.set_state(table.name, person, request.document["state"], reason)
-    return JSONResponse(allowance_form(request.desk.analyst(table.name, person)))
+    account = request.desk.account(table.name)
+    return JSONResponse(allowance_form(account, request.desk.analyst(table.name, person)))
+
+
+def _amount(request: DeskRequest, table: RegisteredTable) -> float | None:
+    """Return the allowance that was sent, as a number in the measure of the table or as a text."""
+    sent = request.document
+    if "amount" in sent and "allowance" in sent:
+        raise InputError("amount and allowance are two ways to say one thing: send one of them")
+    if "allowance" in sent:
+        return request.desk.shares(table.name).read_allowance(sent["allowance"])
+    return float(sent["amount"]) if "amount" in sent else None
 
 
 # Asking
@@ -280,14 +297,17 @@ def ask_question(request: DeskRequest) -> Response:
     """
     table = _table(request)
     question = AnalystQuestion.of(request.document)
-    ticket, new = request.desk.submit(
-        table.name,
-        question,
-        request.identity.person,
-        request.name("key"),
-        again=request.options.get("again") == "true",
-        anyway=request.options.get("anyway") == "true",
-    )
+    try:
+        ticket, new = request.desk.submit(
+            table.name,
+            question,
+            request.identity.person,
+            request.name("key"),
+            again=request.options.get("again") == "true",
+            anyway=request.options.get("anyway") == "true",
+        )
+    except UnconfirmedError as fault:
+        raise ConflictError(f"{fault} by the option {fault.option!r}") from None
     if ticket.question != question:
         raise ConflictError(OTHER_QUESTION)
     location = f"/api/v1/questions/{ticket.id}"
@@ -386,6 +406,40 @@ def list_answers(request: DeskRequest) -> Response:
     return JSONResponse({"answers": [answer_form(ticket) for ticket in answers]})
 
 
+# Moment releases
+
+
+@operation("GET", "/tables/{table}/releases", {200: "MomentReleases"})
+def list_moment_releases(request: DeskRequest) -> Response:
+    """The published moment releases of a table, newest first: every linear model of their columns is
+    free.
+    """
+    found = request.desk.moment_releases(_table(request).name)
+    return JSONResponse({"releases": [moment_form(release) for release in found]})
+
+
+@operation("GET", "/tables/{table}/releases/{release}", {200: "MomentRelease"})
+def show_moment_release(request: DeskRequest) -> Response:
+    """The file of a moment release: dp.MomentRelease.from_json reads it, and answers without the desk."""
+    return Response(_moment_release(request).to_json(), media_type=JSON)
+
+
+@operation(
+    "POST",
+    "/tables/{table}/releases/{release}/answers",
+    {200: "MomentAnswer"},
+    body="MomentQuestion",
+)
+def ask_moment_release(request: DeskRequest) -> Response:
+    """A regression, mean, covariance, correlation or R² from a moment release: at once, and at no
+    cost.
+    """
+    question = str(request.document["question"])
+    level = float(request.document.get("level", 0.95))
+    found = answer(_moment_release(request), question, level)
+    return JSONResponse(moment_answer_form(question, found))
+
+
 # Tokens
 
 
@@ -462,6 +516,11 @@ def _answered(request: DeskRequest) -> tuple[Ticket, Any]:
             _wait(request, ticket),
         )
     return ticket, request.desk.result(ticket.id)
+
+
+def _moment_release(request: DeskRequest) -> MomentRelease:
+    """The moment release in the address, if the caller may see its table."""
+    return request.permissions.moment_release(request.name("table"), request.name("release"))
 
 
 def _wait(request: DeskRequest, ticket: Ticket) -> dict[str, str]:

@@ -1,12 +1,13 @@
 """The application of a desk: the addresses of its pages and of `/api/v1`, and its templates."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,10 +15,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.templating import Jinja2Templates
 
-from dpinfer.views.page import style
+from dpinfer.views.page import breakable, style
 from dpinfer_desk.store import tickets
 from dpinfer_desk.store.roles import ANALYST, AUDITOR, STEWARD
-from dpinfer_desk.web import account_pages, question_pages, steward_pages
+from dpinfer_desk.web import account_pages, moment_pages, question_pages, steward_pages
 from dpinfer_desk.web.api import OPERATIONS, Operation
 from dpinfer_desk.web.authentication import AuthBackend, BearerBackend
 from dpinfer_desk.web.endpoints import (
@@ -29,7 +30,7 @@ from dpinfer_desk.web.endpoints import (
     missing_page,
 )
 from dpinfer_desk.web.openapi import OPENAPI, PREFIX
-from dpinfer_desk.web.requests import DeskRequest, Services, address
+from dpinfer_desk.web.requests import DeskRequest, Services, address, state_name
 from dpinfer_desk.web.security import ConnectionPolicy, SecurityMiddleware
 
 _ALL = (STEWARD, ANALYST, AUDITOR)
@@ -52,6 +53,9 @@ PAGES: tuple[PageRoute, ...] = (
     ("POST", "/t/{table}/policy", steward_pages.set_policy, _DECIDE),
     ("POST", "/t/{table}/pause", steward_pages.pause, _DECIDE),
     ("POST", "/t/{table}/resume", steward_pages.resume, _DECIDE),
+    ("GET", "/t/{table}/releases/{release}", moment_pages.release, _ALL),
+    ("GET", "/t/{table}/releases/{release}/file.json", moment_pages.file, _ALL),
+    ("GET", "/t/{table}/releases/{release}/report", moment_pages.report, _ALL),
     ("GET", "/journal", steward_pages.journal, _READ),
     ("GET", "/journal.jsonl", steward_pages.export, _READ),
     ("GET", "/verify", steward_pages.verify, _READ),
@@ -63,6 +67,8 @@ PAGES: tuple[PageRoute, ...] = (
     ("GET", "/approvals", question_pages.approvals, _DECIDE),
     ("GET", "/q/{question}", question_pages.question, _ALL),
     ("GET", "/q/{question}/report", question_pages.report, _ALL),
+    ("GET", "/q/{question}/report.html", question_pages.report_file, _ALL),
+    ("GET", "/q/{question}/forest.png", question_pages.plot, _ALL),
     ("GET", "/q/{question}/result.json", question_pages.result, _ALL),
     ("GET", "/q/{question}/coefficients.csv", question_pages.coefficients, _ALL),
     ("POST", "/q/{question}/approve", question_pages.approve, _DECIDE),
@@ -84,6 +90,7 @@ PASSWORD_PAGES: tuple[PageRoute, ...] = (
     ("POST", "/sign-in", account_pages.signed_in, ANYONE),
     ("POST", "/sign-out", account_pages.sign_out, _ALL),
     ("GET", "/join", account_pages.join, ANYONE),
+    ("POST", "/invitation", account_pages.show_invited, ANYONE),
     ("POST", "/join", account_pages.joined, ANYONE),
     ("GET", "/password", account_pages.password, _ALL),
     ("POST", "/password", account_pages.set_password, _ALL),
@@ -106,6 +113,7 @@ _ACCOUNT_LINKS = (
 _FILES = {
     "/style.css": ("text/css", "desk.css"),
     "/desk.js": ("text/javascript", "desk.js"),
+    "/join.js": ("text/javascript", "join.js"),
     "/icon.svg": ("image/svg+xml", "icon.svg"),
 }
 
@@ -185,8 +193,10 @@ def _environment(home: str) -> Environment:
         lstrip_blocks=True,
     )
     environment.globals["to"] = lambda *parts, **query: address(home, parts, query)
-    environment.filters["short"] = _short
     environment.filters["moment"] = _moment
+    environment.filters["breakable"] = breakable
+    environment.filters["first_capital"] = _first_capital
+    environment.filters["state_name"] = state_name
     return environment
 
 
@@ -209,16 +219,20 @@ def _context(request: DeskRequest) -> dict[str, Any]:
         "role": role,
         "person": request.identity.person,
         "may_ask": role in _ASK,
+        "cost_of": desk.cost_writer(),
     }
 
 
-def _short(number: float | None) -> str:
-    """Return a number in four digits."""
-    return "–" if number is None else f"{number:.4g}"
+def _first_capital(text: str) -> str:
+    """Return a text as a sentence begins; ε stays ε."""
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
-def _moment(time: str | datetime) -> str:
-    """Return a time to the second."""
+def _moment(time: str | datetime) -> Markup:
+    """Return a time to the second, in UTC; the script of the page shows it in the time zone of the reader."""
     if isinstance(time, str):
         time = datetime.fromisoformat(time)
-    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+    time = time.astimezone(UTC)
+    return Markup('<time datetime="{}">{} UTC</time>').format(
+        f"{time:%Y-%m-%dT%H:%M:%SZ}", f"{time:%Y-%m-%d %H:%M:%S}"
+    )

@@ -7,10 +7,12 @@ sets; programs, below `API`, by a bearer token that each request brings, and by 
 import hashlib
 import hmac
 import secrets
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from html import escape
 from typing import Protocol
-from urllib.parse import parse_qs, quote
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -23,7 +25,9 @@ API = "/api/"
 """Paths below it are for programs."""
 ANONYMOUS = Signed("", "", ())
 """The identity of whoever has not signed in."""
-_PUBLIC_PATHS = ("/style.css", "/desk.js", "/icon.svg", "/health")
+_PUBLIC_PATHS = ("/style.css", "/desk.js", "/join.js", "/icon.svg", "/health")
+_JOIN = "/join"
+_INVITATION = "/invitation"
 _ENTER = "/enter"
 _SAME_SITE = (
     "same-origin",
@@ -35,6 +39,8 @@ _INTERSTITIAL = """<!DOCTYPE html>
 <title>The desk</title></head>
 <body><main><h1>The desk</h1><p><a href="{address}">Go on to the desk</a></p></main></body></html>
 """
+_MAX_RETURNS = 1000
+_LONGEST_RETURN = 8 * 1024  # letters of an address
 _OTHER_SITE = (
     "This request came from another site, so nothing was done: open the page and do it there."
 )
@@ -80,6 +86,11 @@ class SessionCookie:
         """
         return cls("__Host-desk" if secure else "desk", secure=secure)
 
+    @property
+    def scheme(self) -> str:
+        """Return the scheme of the addresses of this server."""
+        return "https" if self.secure else "http"
+
     def read(self, request: Request) -> str:
         """Return the secret that a request brings; empty where it brings none."""
         return str(request.cookies.get(self.name, ""))
@@ -102,6 +113,42 @@ class SessionCookie:
         )
 
 
+class ReturnAddresses:
+    """The addresses at which sessions ended by the clock, for the same person in the same browser.
+
+    An address may hold a question that somebody has typed.  It stays in this process, and no address
+    of another page, nor any page, holds it: it is given back once, to the person of the session that
+    ended, in the browser that still has the cookie of that session.
+
+    Guarantee [return_to_own_question]: after a session has ended nobody but its person is led back to
+    what was typed in it, and nobody is led to another site.
+    """
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def keep(self, session: str, person: str, address: str) -> None:
+        """Keep an address of this server; one that holds fields is not replaced by one without."""
+        with self._lock:
+            there = self._kept.pop(_session_digest(session), ("", ""))[1]
+            if len(address) > _LONGEST_RETURN or ("?" in there and "?" not in address):
+                address = there
+            self._kept[_session_digest(session)] = (person, address)
+            while len(self._kept) > _MAX_RETURNS:
+                self._kept.popitem(last=False)
+
+    def take(self, session: str, person: str) -> str:
+        """Return the address that was kept, once; empty where there is none, or for another person."""
+        with self._lock:
+            owner, address = self._kept.pop(_session_digest(session), ("", ""))
+        return address if owner == person else ""
+
+
+def _session_digest(session: str) -> str:
+    return hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 @dataclass(frozen=True)
 class SessionBackend:
     """Sessions of people who have signed in with their password.
@@ -115,14 +162,21 @@ class SessionBackend:
 
     def authenticate(self, request: Request, client: str) -> Credentials | Response:
         """Return the person of the session, or nobody."""
-        if request.scope["path"] in _PUBLIC_PATHS:
+        path = request.scope["path"]
+        if path in _PUBLIC_PATHS:
             return Credentials(client=client)
-        if from_other_site(request, "https" if self.cookie.secure else "http"):
+        if path == _JOIN and request.method in ("GET", "HEAD"):
+            # A link in a mail leads here.  The page is the same for everybody, and `_landing_page` would
+            # lose the invitation, which stands behind the # of the link.
+            return Credentials(client=client)
+        if from_other_site(request, self.cookie.scheme):
             return _landing_page(request)
         session = self.cookie.read(request)
         identity = self.accounts.by_session(session) if session else None
         if identity is None:
             return Credentials(client=client)
+        if path in (_JOIN, _INVITATION):  # the forms of nobody; the session ends with the new one
+            return Credentials(session=session, client=client)
         return Credentials(identity, csrf_token_of(session), session, client)
 
 
@@ -263,7 +317,7 @@ def from_other_site(request: Request, scheme: str) -> bool:
 def _landing_page(request: Request) -> Response:
     """Answer a request from another site: a link may lead here, and that is all."""
     if request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate":
-        return _interstitial("", _own_address(request))
+        return _interstitial("", own_address(request))
     raise RequestError(403, "request", _OTHER_SITE)
 
 
@@ -272,11 +326,26 @@ def _interstitial(home: str, address: str) -> Response:
     return HTMLResponse(_INTERSTITIAL.format(home=escape(home), address=escape(address)))
 
 
-def _own_address(request: Request) -> str:
-    """Return the address that was asked for, as a path of this server.
+def own_address(request: Request) -> str:
+    """Return the address that was asked for, as a path of this server."""
+    return _local(request.scope["path"], request.scope["query_string"].decode("latin-1"))
+
+
+def referring_address(request: Request, scheme: str) -> str:
+    """Return the page of this server from which a request was sent, as a path; empty where it is not known."""
+    try:
+        parts = urlsplit(only_header(request, "referer"))
+    except ValueError:
+        return ""
+    if (parts.scheme, parts.netloc) != (scheme, request.headers.get("host")):
+        return ""
+    return _local(unquote(parts.path), parts.query)
+
+
+def _local(path: str, query: str) -> str:
+    """Return an address of this server.
 
     Two slashes would be another one, also with characters in between that browsers leave out.
     """
-    path = quote("/" + request.scope["path"].lstrip("/\\"), safe="/")
-    query = request.scope["query_string"].decode("latin-1")
+    path = quote("/" + path.lstrip("/\\"), safe="/")
     return f"{path}?{query}" if query else path

@@ -1,4 +1,4 @@
-"""Drawings of the page as values: what is left of a total over time, and widths for some budgets."""
+"""Drawings of the page as values: how much of a total is used over time, and widths for some budgets."""
 
 import math
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ NARROW = Size("narrow", 350.0, 0.0)
 
 
 @dataclass(frozen=True)
-class BurnDown:
-    """The remaining total over time, as steps; ``area`` and ``outline`` are paths of SVG."""
+class UsedOverTime:
+    """The share of a total that is used over time, as steps; ``area`` and ``outline`` are paths of SVG."""
 
     size: Size
     height: float
@@ -44,10 +44,10 @@ class BurnDown:
     times: tuple[tuple[float, str, str], ...]
 
 
-def burn_down(
-    spends: Sequence[Spend], limit: float, ends: tuple[datetime, datetime], size: Size
-) -> BurnDown:
-    """Draw what is left of ``limit`` between two times."""
+def used_over_time(
+    spends: Sequence[Spend], ends: tuple[datetime, datetime], size: Size
+) -> UsedOverTime:
+    """Draw the share of the total that is used between two times."""
     start, now = ends
     width = size.width
     moments = [datetime.fromisoformat(spend.time) for spend in spends]
@@ -60,16 +60,15 @@ def burn_down(
     def across(moment: datetime) -> float:
         return round(left + (width - left - 8) * (moment - first).total_seconds() / span, 1)
 
-    def up(amount: float) -> float:
-        share = max(0.0, min(1.0, amount / limit))
-        return round(base - (base - _TOP) * share, 1)
+    def up(share: float) -> float:
+        return round(base - (base - _TOP) * min(1.0, share), 1)
 
-    outline = f"M{left} {up(limit)}"
+    outline = f"M{left} {up(0.0)}"
     for spend, moment in zip(spends, moments, strict=True):
-        outline += f"H{across(moment)}V{up(limit - spend.sum)}"
+        outline += f"H{across(moment)}V{up(spend.used)}"
     outline += f"H{width - 8}"
-    levels = tuple((up(limit * share), f"{limit * share:.3g}") for share in (0.0, 0.5, 1.0))
-    return BurnDown(
+    levels = tuple((up(share), f"{100 * share:.0f} %") for share in (0.0, 0.5, 1.0))
+    return UsedOverTime(
         size=size,
         height=height,
         left=left,

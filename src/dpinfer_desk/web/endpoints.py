@@ -84,6 +84,7 @@ class PageEndpoint:
         role = request.identity.role
         if self.roles != ANYONE:
             if not role:
+                await run_in_threadpool(request.keep_address)
                 return redirect(request, "sign-in")
             if role not in self.roles:
                 raise NotFoundError
@@ -146,8 +147,11 @@ async def missing_page(request: Any, _: Exception) -> Response:
 def error_page(request: DeskRequest, fault: Exception) -> Response:
     """Return an error as a page; a steward, who may know the files of the desk, reads its own text."""
     error = request_error(fault, in_full=request.from_steward)
+    sent = request.method == "POST"
     parts = {
         "message": str(error),
+        "undone": sent and error.status < 500,
+        "back": request.came_from if sent else "",
         "status": error.status,
         "phrase": HTTPStatus(error.status).phrase,
     }

@@ -7,20 +7,43 @@ follows.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from dpinfer.asking.questions import AnalystQuestion
-from dpinfer.errors import InputError
+from dpinfer.asking.questions import LONGEST_TITLE, SECTIONS, AnalystQuestion
+from dpinfer.asking.spec import RULES
+from dpinfer.errors import DpinferError, InputError
+from dpinfer.privacy.accountant import Total
 from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
 from dpinfer.schema.columns import Number, Outcome
+from dpinfer.schema.expressions import quoted
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
 from dpinfer_desk.store.tables import RegisteredTable
 from dpinfer_desk.web.requests import FormFields
 
 AS_IS = ""
+LABELS = {
+    "formula": "the formula",
+    "epsilon": "ε",
+    "delta": "δ",
+    "rho": "ρ",
+    "level": "the level of intervals",
+    "penalty": "the penalty",
+    "knee": "the knee",
+    "quantile": "the quantile",
+    "bandwidth": "the bandwidth",
+    "loss": "the model",
+    "target": "the target",
+    "tail": "the tail",
+    "far_values": "far values",
+    "exposure": "the exposure",
+    "title": "the title",
+}
+"""The fields of a question, as errors call them."""
+PRESETS = {"0.5": "Strong", "1": "Moderate", "3": "Weak"}
+"""Values of ε that the form offers, with what they are called."""
 SHAPES = {
     AS_IS: ("linear", "{x}"),
     "log": ("log(x)", "log({x})"),
@@ -115,11 +138,6 @@ def written(name: str, shape: str) -> str:
     return SHAPES[shape][1].format(x=quoted(name))
 
 
-def quoted(name: str) -> str:
-    """Return a name as a formula has it: in backticks where it is no plain word."""
-    return name if name.isidentifier() and name.isascii() else f"`{name}`"
-
-
 def _shapes(schema: Schema, name: str) -> tuple[str, ...]:
     """Return the shapes that a column may take, by its public bounds."""
     column = schema.columns.get(name)
@@ -192,7 +210,10 @@ NUMBERS = ("epsilon", "delta", "rho", "level", "penalty", "knee", "quantile", "b
 TEXTS = ("loss", "target", "tail", "far_values", "exposure", "title")
 PRODUCTS = 3
 """Rows for products of two columns."""
+BUDGET = frozenset({"epsilon", "delta", "rho"})
+"""The fields of a budget."""
 _LEVEL = 0.95
+_DELTA = "1e-06"  # beside an ε, where the total has no δ of its own
 _BOTH = "Both the formula and the form were changed: the formula counts, and the form follows it."
 
 
@@ -207,12 +228,15 @@ class QuestionForm:
     ticks: Ticks | None
     choices: Choices
     remark: str = ""
+    faults: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: RegisteredTable, fields: FormFields) -> "QuestionForm":
         """Return the form as it was sent, or as it is offered at first."""
         choices = choices_of(table.schema_text)
         texts = {key: fields.text(key) for key in ("by", *NUMBERS, *TEXTS)}
+        if fields.text("preset") in PRESETS:
+            texts |= preset_fields(fields.text("preset"), table.ledger().total, texts["delta"])
         if not any(texts[key] for key in ("epsilon", "rho")):
             texts |= _budget_of(table)
         formula = _one_line(fields.text("formula"))
@@ -226,20 +250,64 @@ class QuestionForm:
         return cls(texts, formula, ticks_of(formula, choices), choices, remark)
 
     def question(self, table: RegisteredTable) -> AnalystQuestion:
-        """Return the question; `InputError` says what is wrong with it."""
+        """Return the question; `FormError` says what is wrong, with the field where it can be told."""
+        faults: dict[str, str] = {}
+        given: dict[str, Any] = {"level": _LEVEL} | self._given(faults)
+        try:
+            given["formula"] = self._written()
+            response, _ = parse(self.formula, table.schema)
+            # Logistic regression for two levels, least squares for a number.
+            given.setdefault("loss", "logistic" if response.levels else "linear")
+        except DpinferError as fault:
+            faults["formula"] = str(fault)
+        if faults:
+            raise FormError(faults)
+        return AnalystQuestion.of(given)
+
+    def budget(self) -> Total | None:
+        """Return the budget that is typed; None where it is none."""
+        faults: dict[str, str] = {}
+        given = self._given(faults)
+        if faults.keys() & BUDGET:
+            return None
+        keys = {key: given[key] for key in BUDGET if key in given}
+        return AnalystQuestion.of({"formula": "y ~ 1", **keys}).budget
+
+    def with_faults(self, fault: Exception) -> "QuestionForm":
+        """Return the form with what is wrong at its fields."""
+        return replace(self, faults=fault.faults) if isinstance(fault, FormError) else self
+
+    def _written(self) -> str:
         if not self.formula:
             raise InputError("there is no question yet: tick an outcome, or write a formula")
+        return self.formula
+
+    def _given(self, faults: dict[str, str]) -> dict[str, Any]:
+        """Return the values of all fields but the formula; ``faults`` gets what is wrong, by field."""
         fields = FormFields({key: (text,) for key, text in self.texts.items()})
-        given: dict[str, Any] = {"formula": self.formula}
-        for key in NUMBERS:
-            given[key] = fields.number(key)
-        for key in TEXTS:
-            given[key] = self.texts[key]
-        given["level"] = given["level"] or _LEVEL
-        given["loss"] = given["loss"] or _default_loss(self.formula, table)
-        return AnalystQuestion.of(
-            {key: value for key, value in given.items() if value not in (None, "")}
-        )
+        given: dict[str, Any] = {}
+        for key in (*NUMBERS, *TEXTS):
+            if not self.texts[key]:
+                continue
+            try:
+                given[key] = fields.number(key, LABELS[key]) if key in NUMBERS else self.texts[key]
+            except InputError as fault:
+                faults[key] = str(fault)
+                continue
+            rule = RULES[SECTIONS[key]][key]
+            if not rule.holds(given[key]):
+                faults[key] = f"{LABELS[key]} must be {rule.description}"
+        if ("epsilon" in self._typed) == ("rho" in self._typed):
+            faults.setdefault("epsilon", "a question needs ε or ρ: give one of them")
+        elif "delta" in self._typed and "rho" in self._typed:
+            faults.setdefault("delta", "δ goes with ε: leave it out beside ρ")
+        if len(self.texts["title"]) > LONGEST_TITLE:
+            faults["title"] = f"the title has at most {LONGEST_TITLE} characters: shorten it"
+        return given
+
+    @property
+    def _typed(self) -> set[str]:
+        return {key for key in BUDGET if self.texts[key]}
 
     def value(self, key: str) -> str:
         """Return the text of a field."""
@@ -248,6 +316,33 @@ class QuestionForm:
     def were(self) -> str:
         """Return the formula of the ticks as they are shown; empty where there are none."""
         return self.ticks.formula() if self.ticks else ""
+
+
+class FormError(InputError):
+    """A form with mistakes: ``faults`` by field, and all of them as one text."""
+
+    def __init__(self, faults: Mapping[str, str]) -> None:
+        super().__init__("; ".join(faults.values()))
+        self.faults = faults
+
+
+def preset_fields(epsilon: str, total: Total, delta: str = "") -> dict[str, str]:
+    """Return the fields of a budget with this ε: with δ where the total has one, or none that is pure."""
+    if isinstance(total, PureDP):
+        return {"epsilon": epsilon, "delta": "", "rho": ""}
+    usual = f"{total.delta:g}" if isinstance(total, ApproxDP) else _DELTA
+    return {"epsilon": epsilon, "delta": delta or usual, "rho": ""}
+
+
+def offered_presets(total: Total) -> dict[str, tuple[str, Total]]:
+    """Return the presets that a total could pay for: ε as a text, with its name and the budget."""
+    offered: dict[str, tuple[str, Total]] = {}
+    for epsilon, name in PRESETS.items():
+        typed = preset_fields(epsilon, total)["delta"]
+        budget: Total = ApproxDP(float(epsilon), float(typed)) if typed else PureDP(float(epsilon))
+        if budget.zcdp().rho <= total.zcdp().rho:
+            offered[epsilon] = (name, budget)
+    return offered
 
 
 def fields_of(question: AnalystQuestion, by: str) -> dict[str, str]:
@@ -295,9 +390,3 @@ def _at(items: tuple[Any, ...], text: str) -> Any:
     """Return the item whose number was sent as a text; None where there is none."""
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 6 else len(items)
     return items[number] if number < len(items) else None
-
-
-def _default_loss(formula: str, table: RegisteredTable) -> str:
-    """Return logistic regression for two levels, least squares for a number."""
-    response, _ = parse(formula, table.schema)
-    return "logistic" if response.levels else "linear"

@@ -4,7 +4,6 @@ It listens on the loopback address, unless it has a certificate or stands behind
 named: what people send by it are passwords.
 """
 
-import asyncio
 import ipaddress
 import re
 import ssl
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpinfer.errors import InputError
 from dpinfer_desk.desk import Desk
@@ -29,8 +27,8 @@ from dpinfer_desk.web.authentication import (
     SessionCookie,
 )
 from dpinfer_desk.web.requests import Services
-from dpinfer_desk.web.security import BODY_LIMIT, DEADLINE, ConnectionPolicy, networks_of
-from dpinfer_desk.web.sockets import listening_socket
+from dpinfer_desk.web.security import ConnectionPolicy, networks_of
+from dpinfer_desk.web.sockets import HEADER_LIMIT, DeadlineProtocol, listening_socket
 from dpinfer_desk.worker.forecasts import Forecasts
 
 PORT = 8766
@@ -183,7 +181,7 @@ def serve(desk: Desk, config: ServerConfig, announce: Callable[[str], None]) -> 
             access_log=False,  # addresses hold questions
             server_header=False,
             proxy_headers=False,  # `ConnectionPolicy` looks at them
-            h11_max_incomplete_event_size=BODY_LIMIT,
+            h11_max_incomplete_event_size=HEADER_LIMIT,
             limit_concurrency=_CONNECTIONS,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=5,
@@ -197,41 +195,3 @@ def serve(desk: Desk, config: ServerConfig, announce: Callable[[str], None]) -> 
             options.ssl = actual.context()
         announce(actual.address)
         uvicorn.Server(options).run(sockets=[listener])
-
-
-class DeadlineProtocol(H11Protocol):  # type: ignore[misc]
-    """Header timeout, and close after an early response; uvicorn has neither."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:
-        """Start the clock of the first request."""
-        super().connection_made(transport)
-        self._begun = False
-        self._late = self.loop.call_later(DEADLINE, self._give_up)
-
-    def data_received(self, data: bytes) -> None:
-        """Start the clock of a further request, and stop it once its headers are here."""
-        if self._begun and self._done():
-            self._begun = False
-            self._late = self.loop.call_later(DEADLINE, self._give_up)
-        before = self.cycle
-        super().data_received(data)
-        if self.cycle is not before:
-            self._begun = True
-            self._late.cancel()
-
-    def on_response_complete(self) -> None:
-        """Close where more of the request would come."""
-        if self.cycle.more_body:
-            self.transport.close()
-        super().on_response_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the clock."""
-        self._late.cancel()
-        super().connection_lost(exc)
-
-    def _done(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
-    def _give_up(self) -> None:
-        self.transport.close()

@@ -35,6 +35,7 @@ _PATH_NAMES = {
     "forecast": "the id of a forecast",
     "analyst": "the name of a person",
     "token": "the id of a token",
+    "release": "the id of a moment release in the ledger",
 }
 
 

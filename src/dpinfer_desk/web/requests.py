@@ -16,12 +16,33 @@ from starlette.templating import Jinja2Templates
 from dpinfer.errors import InputError
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.permissions import Permissions
+from dpinfer_desk.store import tickets
 from dpinfer_desk.store.accounts import Accounts, Signed
 from dpinfer_desk.store.roles import STEWARD
-from dpinfer_desk.web.authentication import Credentials, SessionCookie
+from dpinfer_desk.web.authentication import (
+    Credentials,
+    ReturnAddresses,
+    SessionCookie,
+    own_address,
+    referring_address,
+)
 from dpinfer_desk.web.security import PAGE_POLICY
 from dpinfer_desk.worker.forecasts import Forecasts
 
+_STATE_NAMES = {
+    tickets.WAITING: "Waiting for approval",
+    tickets.QUEUED: "In line",
+    tickets.CLAIMED: "In line",
+    tickets.BOOKED_STATE: "Running",
+    tickets.ANSWERED: "Ready",
+    tickets.LOST_STATE: "Lost",
+    tickets.DECLINED: "Declined",
+    tickets.WITHDRAWN: "Withdrawn",
+    tickets.REFUSED: "Refused",
+}
+"""The states of a question, as pages call them."""
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
+_THOUSANDS = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # 1,250 is either of two numbers
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
 
@@ -48,8 +69,13 @@ class FormFields:
         text = self.text(key)
         if not text:
             return None
+        if _THOUSANDS.fullmatch(text):
+            whole, _, rest = text.partition(",")
+            raise InputError(
+                f"{label or key} may be read in two ways: write {whole}.{rest} or {whole}{rest}"
+            )
         try:
-            number = float(text)
+            number = float(text.replace(",", ".") if _DECIMAL_COMMA.fullmatch(text) else text)
         except ValueError:
             number = math.nan
         if not math.isfinite(number):
@@ -71,7 +97,8 @@ class Services:
     Without ``accounts`` the desk is open on this machine, for one steward.  ``passwords`` says that
     people sign in here, and not at the proxy.  Everything is below the path ``home``.  A page waits
     ``patience`` seconds for a forecast before it says that it is under way.  ``worker_fault`` says
-    what is wrong with the worker, nothing where it works.
+    what is wrong with the worker, nothing where it works.  ``returns`` has where people were when
+    their sessions ended.
     """
 
     desk: Desk
@@ -82,6 +109,7 @@ class Services:
     passwords: bool = True
     home: str = ""
     patience: float = 60.0
+    returns: ReturnAddresses = field(default_factory=ReturnAddresses)
 
     @property
     def local(self) -> bool:
@@ -133,14 +161,71 @@ class DeskRequest(Request):  # type: ignore[misc]
         return self.identity.role == STEWARD
 
     @property
+    def came_from(self) -> str:
+        """Return the page of this desk from which a request was sent, as a path; empty where it is not known."""
+        return referring_address(self, self.services.cookie.scheme)
+
+    def keep_address(self) -> None:
+        """Keep the page of whoever's session has ended, for the same person after signing in."""
+        if self.services.accounts is None:
+            return
+        session = self.services.cookie.read(self)
+        person = self.accounts.ended_session(session) if session else ""
+        # What was sent with a form is not read for whom it is not for: its page has the rest in its address.
+        address = own_address(self) if self.method == "GET" else self.came_from
+        if person and address:
+            self.services.returns.keep(session, person, address)
+
+    @property
     def accounts(self) -> Accounts:
         """Return the accounts, where there are some."""
         assert self.services.accounts is not None
         return self.services.accounts
 
+    @property
+    def site(self) -> str:
+        """Return the address of the desk, under the name by which the sender knows it.
+
+        `ConnectionPolicy` has checked that it is a name of this server.
+        """
+        scheme = "https" if self.services.cookie.secure else "http"
+        return f"{scheme}://{self.headers['host']}{self.services.home}"
+
     def name(self, part: str) -> str:
         """Return a name that stands in the address."""
         return str(self.path_params[part])
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """A question that is asked once before something is done that others notice at once.
+
+    ``action`` and ``back`` are parts of addresses: where the form is sent, and the page before.
+    ``fields`` are those of the form that was sent first.  ``reason`` is what was typed as a reason; None
+    where none is asked for.
+    """
+
+    heading: str
+    consequences: tuple[str, ...]
+    button: str
+    action: tuple[str, ...]
+    back: tuple[str, ...]
+    fields: Mapping[str, str]
+    reason: str | None = None
+
+    def page(self, request: DeskRequest) -> Response:
+        """Return the page that asks; its form says that it was asked."""
+        return page(request, "sure.html.j2", {"asked": self})
+
+
+def is_confirmed(request: DeskRequest) -> bool:
+    """Tell whether a form was sent from the page of a `Confirmation`."""
+    return request.fields.text("confirmed") == "yes"
+
+
+def state_name(state: str) -> str:
+    """Return what pages call the state of a question; any other text as it is."""
+    return _STATE_NAMES.get(state, state)
 
 
 def page(
@@ -148,11 +233,10 @@ def page(
     template: str,
     parts: Mapping[str, Any],
     status: int = 200,
-    refresh: int | None = None,
 ) -> Response:
-    """Return a page, which loads itself again after ``refresh`` seconds."""
+    """Return a page."""
     templates: Jinja2Templates = request.app.state.templates
-    return templates.TemplateResponse(request, template, {"refresh": refresh, **parts}, status)
+    return templates.TemplateResponse(request, template, dict(parts), status)
 
 
 def redirect(request: DeskRequest, /, *parts: str, **query: str) -> Response:
@@ -160,10 +244,10 @@ def redirect(request: DeskRequest, /, *parts: str, **query: str) -> Response:
     return RedirectResponse(address(request.services.home, parts, query), status_code=303)
 
 
-def download(text: str, kind: str, name: str) -> Response:
-    """Return a text that a browser keeps as a file."""
+def download(content: str | bytes, kind: str, name: str) -> Response:
+    """Return what a browser keeps as a file."""
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return Response(text, media_type=kind, headers=headers)
+    return Response(content, media_type=kind, headers=headers)
 
 
 def standalone_page(text: str, policy: str = PAGE_POLICY) -> Response:

@@ -1,5 +1,6 @@
 """What programs send and what comes back: JSON and its JSON Schema, side by side."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,9 +10,13 @@ from dpinfer.asking.questions import SECTIONS, question_schema
 from dpinfer.asking.rules import Rule, one_of
 from dpinfer.asking.spec import RULES, check, check_name
 from dpinfer.errors import InputError
+from dpinfer.moment_release.moment_questions import FORMS
+from dpinfer.moment_release.released_moments import MomentFigure, MomentRelease
 from dpinfer.privacy import accountant
+from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
-from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
+from dpinfer.privacy.budget import ZCDP, ApproxDP, NoPrivacy, PureDP
+from dpinfer.result.result import FitResult
 from dpinfer_desk.desk import Desk, QuestionCheck, state_message
 from dpinfer_desk.store import roles, tables, tickets
 from dpinfer_desk.store.accounts import LONGEST, SCOPES, Token
@@ -32,6 +37,7 @@ NAMES = {
     "forecast": r"[0-9a-f]{32}",
     "analyst": r"[^/]{1,100}",
     "token": r"[0-9a-f]{12}",
+    "release": r"[0-9a-f]{32}",
 }
 """What may stand in an address, as regular expressions; what does not match is nowhere."""
 SHOWN_STATES = (
@@ -78,11 +84,15 @@ _BUDGET = {
     "properties": {"epsilon": _NUMBER, "delta": _NUMBER, "rho": _NUMBER},
     "additionalProperties": False,
 }
+_SHARE = {"type": "number", "description": "of the total, 1 for all of it"}
 _ALLOWANCE = _object(
     person=_TEXT,
     amount=_NUMBER,
     spent=_NUMBER,
     left=_NUMBER,
+    share=_SHARE,
+    share_spent=_SHARE,
+    largest_fit={"type": "number", "description": "the most that a question may be asked at"},
     state={"type": "string", "enum": list(roles.STATES)},
 )
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -107,6 +117,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "Account": _object(
         total=_named("Budget"),
         measure=_TEXT,
+        share=_SHARE,
         spent=_or_null(_NUMBER),
         left=_or_null(_NUMBER),
         largest_fit=_or_null(_NUMBER),
@@ -179,6 +190,32 @@ SCHEMAS: dict[str, dict[str, Any]] = {
         "properties": {"format": {"const": "dpinfer.FitResult"}, "version": _INTEGER},
         "required": ["format", "version"],
     },
+    "MomentReleases": _object(releases=_list(_named("MomentLine"))),
+    "MomentLine": _object(
+        release=_TEXT,
+        columns=_list(_TEXT),
+        declared={"type": "string", "description": "the columns as a formula's right side"},
+        budget=_named("Budget"),
+        price=_NUMBER,
+        effective=_NUMBER,
+        clipped={"type": "object", "additionalProperties": _list(_NUMBER)},
+        notes=_list(_TEXT),
+    ),
+    "MomentRelease": {"type": "object", "description": "dp.MomentRelease.from_json reads it"},
+    "MomentAnswer": _object(
+        question=_TEXT,
+        result={"oneOf": [_named("Result"), {"type": "null"}]},
+        figure={"oneOf": [_named("Figure"), {"type": "null"}]},
+    ),
+    "Figure": _object(
+        name=_TEXT,
+        estimate=_or_null(_NUMBER),
+        std_error=_or_null(_NUMBER),
+        low=_or_null(_NUMBER),
+        high=_or_null(_NUMBER),
+        status=_TEXT,
+        clipped_to={"type": "object", "additionalProperties": _list(_NUMBER)},
+    ),
     "Token": _object(
         id=_TEXT,
         name=_TEXT,
@@ -224,6 +261,8 @@ class Body:
         return given
 
 
+MAX_QUESTION = 4000
+"""Characters of a question of a moment release."""
 FLAG = one_of(["true", "false"])
 TABLE_NAME = Rule("the name of a table", {"type": "string", "minLength": 1, "maxLength": 60})
 _REASON = Rule(
@@ -263,11 +302,35 @@ BODIES: dict[str, Body] = {
             "dependentRequired": {"delta": ["epsilon"], "coefficient": ["half_width"]},
         },
     ),
+    "MomentQuestion": Body(
+        {
+            "question": Rule(
+                f"a text of at most {MAX_QUESTION} characters, such as {FORMS[0]} or {FORMS[1]}",
+                {"type": "string", "minLength": 1, "maxLength": MAX_QUESTION},
+            ),
+            "level": RULES["output"]["level"],
+        },
+        ("question",),
+    ),
     "Decision": Body({"approve": RULES["study"]["checkpoint"], "reason": _REASON}, ("approve",)),
     "Access": Body(
-        {"amount": _AMOUNT, "state": one_of(roles.STATES), "reason": _REASON},
+        {
+            "amount": _AMOUNT,
+            "allowance": Rule(
+                "an allowance as people type it, such as 10 % or ε = 0.5",
+                {"type": "string", "minLength": 1, "maxLength": 40},
+            ),
+            "state": one_of(roles.STATES),
+            "reason": _REASON,
+        },
         (),
-        {"anyOf": [{"required": ["amount"]}, {"required": ["state"]}]},
+        {
+            "anyOf": [
+                {"required": ["amount"]},
+                {"required": ["allowance"]},
+                {"required": ["state"]},
+            ]
+        },
     ),
     "NewToken": Body(
         {
@@ -310,24 +373,28 @@ def summary_form(table: RegisteredTable) -> dict[str, Any]:
     }
 
 
-def allowance_form(analyst: Analyst) -> dict[str, Any]:
-    """Return what an analyst may spend."""
+def allowance_form(account: Account, analyst: Analyst) -> dict[str, Any]:
+    """Return what an analyst may spend, in the measure of allowances and as shares of the total."""
+    shares = account.shares
     return {
         "person": analyst.person,
         "amount": analyst.amount,
         "spent": analyst.spent,
         "left": analyst.left,
+        "share": shares.of(analyst.amount),
+        "share_spent": shares.of(analyst.spent),
+        "largest_fit": min(shares.epsilon(analyst.left), account.largest),
         "state": analyst.state,
     }
 
 
-def account_form(desk: Desk, table: RegisteredTable) -> dict[str, Any]:
+def account_form(account: Account) -> dict[str, Any]:
     """Return what was spent of a total, and what is left."""
-    account = desk.account(table.name)
     total = account.ledger.total
     return {
         "total": budget_form(total),
         "measure": accountant.measure(total),
+        "share": account.share,
         "spent": _finite(account.spent),
         "left": _finite(account.left),
         "largest_fit": _finite(account.largest),
@@ -338,7 +405,8 @@ def account_form(desk: Desk, table: RegisteredTable) -> dict[str, Any]:
 
 def table_form(desk: Desk, table: RegisteredTable, analyst: Analyst | None) -> dict[str, Any]:
     """Return everything that is public about a table, and the caller's own allowance."""
-    ledger = table.ledger()
+    account = desk.account(table.name)
+    ledger = account.ledger
     policy = table.policy
     return {
         **summary_form(table),
@@ -348,8 +416,8 @@ def table_form(desk: Desk, table: RegisteredTable, analyst: Analyst | None) -> d
         "policy": {"approval": policy.approval, "up_to": policy.up_to, "shared": policy.shared},
         "slots": list(desk.settings.response_times),
         "measure": accountant.counted_in(ledger.total),
-        "account": account_form(desk, table),
-        "allowance": None if analyst is None else allowance_form(analyst),
+        "account": account_form(account),
+        "allowance": None if analyst is None else allowance_form(account, analyst),
     }
 
 
@@ -405,6 +473,38 @@ def answer_form(ticket: Ticket) -> dict[str, Any]:
         "shown": "" if due is None else due.isoformat(),
         "release": ticket.release,
     }
+
+
+def moment_form(release: MomentRelease) -> dict[str, Any]:
+    """Return what a published moment release is."""
+    budget = release.privacy.budget
+    assert not isinstance(budget, NoPrivacy)
+    return {
+        "release": release.privacy.release,
+        "columns": list(release.names[1:]),
+        "declared": release.declared,
+        "budget": budget_form(budget),
+        "price": release.price,
+        "effective": release.geometry.effective,
+        "clipped": {name: list(ends) for name, ends in release.clipped.items()},
+        "notes": release.notes(),
+    }
+
+
+def moment_answer_form(question: str, answer: FitResult | MomentFigure) -> dict[str, Any]:
+    """Return the answer of a moment release: a result as `result.json` has it, or a figure."""
+    if isinstance(answer, FitResult):
+        return {"question": question, "result": json.loads(answer.to_json()), "figure": None}
+    figure = {
+        "name": answer.name,
+        "estimate": _finite(answer.estimate),
+        "std_error": _finite(answer.std_error),
+        "low": _finite(answer.low),
+        "high": _finite(answer.high),
+        "status": answer.status,
+        "clipped_to": {name: list(ends) for name, ends in answer.clipped_to.items()},
+    }
+    return {"question": question, "result": None, "figure": figure}
 
 
 def token_form(token: Token) -> dict[str, Any]:

@@ -30,7 +30,7 @@ PAGE_POLICY = (
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """The content security policy of pages; ``style`` is where styles may come from."""
-_PAGE_HEADERS = {
+PAGE_HEADERS = {
     "content-security-policy": PAGE_POLICY.format(style="'self'"),
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
@@ -38,7 +38,7 @@ _PAGE_HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-_API_HEADERS = _PAGE_HEADERS | {
+_API_HEADERS = PAGE_HEADERS | {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "referrer-policy": "no-referrer",
 }
@@ -47,13 +47,16 @@ _PAGE_METHODS = ("GET", "HEAD", "POST")
 _THREADS = (
     4  # for authentication alone: whatever pages wait for, who sent a request is known at once
 )
-_DISCARDED = 2**20  # bytes of an unread body that are taken and thrown away
-_DISCARDING = 2.0  # seconds for that
+DISCARDED = 2**20
+"""Bytes of an unread request that are taken and thrown away."""
+DISCARDING = 2.0
+"""Seconds for that."""
 _OTHER_HOST = "This server goes by other names: use the address that you were given."
 _OTHER_METHOD = f"This address takes {', '.join(_PAGE_METHODS)} alone."
-_ADDRESS_TOO_LONG = "This address is too long: send less with it."
+ADDRESS_TOO_LONG = "This address is too long: send less with it."
 _BODY_TOO_LARGE = f"A request has at most {BODY_LIMIT // 1024} kB: shorten what was sent."
 _LATE = "The request did not arrive in time: send it again."
+_TWO_LENGTHS = "A request has Content-Length or Transfer-Encoding, not both: send one of them."
 _ENDED = "The request has ended before it was here."
 _NO_PROXY = "This server is behind a proxy: use the address that you were given."
 _NO_TLS = "This server is for https alone: use the address that you were given."
@@ -75,9 +78,13 @@ class ConnectionPolicy:
     proxies: tuple[Network, ...] = ()
 
     def check(self, request: Request) -> None:
-        """Refuse a request with too long a query string or an unknown host."""
-        if len(request.scope["query_string"]) > BODY_LIMIT:
-            raise RequestError(414, "size", _ADDRESS_TOO_LONG)
+        """Refuse a request with too long an address, two lengths of its body, or an unknown host."""
+        scope = request.scope
+        address = scope.get("raw_path") or scope["path"].encode()
+        if len(address) + len(scope["query_string"]) > BODY_LIMIT:
+            raise RequestError(414, "size", ADDRESS_TOO_LONG)
+        if has_two_lengths(request):
+            raise RequestError(400, "request", _TWO_LENGTHS)
         # Starlette's TrustedHostMiddleware leaves ports out, and a server of somebody else on another port
         # of this machine is another site.
         if only_header(request, "host") not in self.hosts:
@@ -98,6 +105,16 @@ class ConnectionPolicy:
             raise RequestError(403, "request", _NO_TLS)
         forwarded = ",".join(request.headers.getlist("x-forwarded-for"))
         return _counted_network(forwarded.rpartition(",")[2].strip())
+
+
+def has_two_lengths(request: Request) -> bool:
+    """Tell whether a request has both Content-Length and Transfer-Encoding.
+
+    A proxy may have ended the body by the one where the server ends it by the other: the rest would be a
+    request of its own, of whoever sends next on this connection.  RFC 9112, section 6.1, has the
+    connection closed.
+    """
+    return {"content-length", "transfer-encoding"} <= {*request.headers.keys()}
 
 
 def networks_of(texts: tuple[str, ...]) -> tuple[Network, ...]:
@@ -185,7 +202,7 @@ class SecurityMiddleware:
         Where some of the request is still not read the connection ends with the response: nobody takes
         what would follow.
         """
-        always = _API_HEADERS if program else _PAGE_HEADERS
+        always = _API_HEADERS if program else PAGE_HEADERS
         if self._policy.secure:
             always = always | _HSTS
 
@@ -195,7 +212,7 @@ class SecurityMiddleware:
                 headers = MutableHeaders(scope=message)
                 for name, value in always.items():
                     headers.setdefault(name, value)
-                if not received.complete:
+                if received.is_last or not received.complete:
                     headers["connection"] = "close"
             await send(message)
 
@@ -203,10 +220,15 @@ class SecurityMiddleware:
 
 
 class _Received:
-    """The messages of a request; ``complete`` says whether they are all here."""
+    """The messages of a request; ``complete`` says whether they are all here.
+
+    ``is_last`` says that nothing on its connection is believed after it.
+    """
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
-        headers = Request(scope).headers
+        request = Request(scope)
+        headers = request.headers
+        self.is_last = has_two_lengths(request)
         chunked = "transfer-encoding" in headers
         self.complete = not chunked and headers.get("content-length", "0") == "0"
         self._held_back = "expect" in headers  # the client sends when it is told to
@@ -227,9 +249,9 @@ class _Received:
         """
         if self._held_back:
             return
-        left = _DISCARDED
+        left = DISCARDED
         try:
-            async with asyncio.timeout(_DISCARDING):
+            async with asyncio.timeout(DISCARDING):
                 while not self.complete and left > 0:
                     message = await self()
                     if message["type"] != "http.request":

@@ -16,8 +16,8 @@ from dpinfer_desk.desk import Desk
 from dpinfer_desk.web.app import application
 from dpinfer_desk.web.authentication import LoopbackBackend
 from dpinfer_desk.web.requests import Services
-from dpinfer_desk.web.security import BODY_LIMIT, ConnectionPolicy
-from dpinfer_desk.web.sockets import listening_socket
+from dpinfer_desk.web.security import ConnectionPolicy
+from dpinfer_desk.web.sockets import HEADER_LIMIT, DeadlineProtocol, listening_socket
 from dpinfer_desk.worker.forecasts import Forecasts
 from dpinfer_desk.worker.worker import Worker
 
@@ -54,9 +54,9 @@ def serve(desk: Desk, port: int | None, browser: bool, announce: Callable[[str],
                 access_log=False,  # addresses hold questions, and one the token
                 server_header=False,
                 proxy_headers=False,
-                h11_max_incomplete_event_size=BODY_LIMIT,
+                h11_max_incomplete_event_size=HEADER_LIMIT,
                 timeout_graceful_shutdown=2,
-                http="h11",
+                http=DeadlineProtocol,
                 ws="none",
                 loop="asyncio",
             )

@@ -3,46 +3,56 @@
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from starlette.responses import Response
 
 from dpinfer.errors import InputError, LedgerError
-from dpinfer.privacy import accountant
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.accountant import Total
-from dpinfer.privacy.budget import ZCDP, ApproxDP, PureDP
-from dpinfer.privacy.ledger import rounded_down
+from dpinfer.privacy.budget import ZCDP
+from dpinfer.privacy.shares import TotalShares
 from dpinfer_desk.desk import Desk, Spend
 from dpinfer_desk.store import tickets
-from dpinfer_desk.store.roles import Analyst
+from dpinfer_desk.store.journal import EventFilter
+from dpinfer_desk.store.roles import ANALYST, REVOKED, Analyst
+from dpinfer_desk.store.sentences import KINDS, QUESTIONS, actions_of
 from dpinfer_desk.store.tables import APPROVALS, Policy, RegisteredTable
-from dpinfer_desk.web.drawings import NARROW, WIDE, burn_down
-from dpinfer_desk.web.requests import DeskRequest, download, page, redirect
+from dpinfer_desk.web.drawings import NARROW, WIDE, used_over_time
+from dpinfer_desk.web.requests import (
+    Confirmation,
+    DeskRequest,
+    download,
+    is_confirmed,
+    page,
+    redirect,
+)
 from dpinfer_desk.web.schemas import CSV, JSONL
 
-SIGNS = {"rho": "ρ", "epsilon": "ε"}
-"""What allowances are counted in, as a letter."""
 DONE = {
-    "person": "The analyst was added and may now ask this table.",
-    "allowance": "The allowance was changed.",
-    "active": "Questions of this person are taken again.",
-    "paused": "Questions of this person rest.",
-    "revoked": "The access was taken away; questions that were not booked yet are declined.",
+    "joined": "Your password is set, and you are signed in.",
     "policy": "The policy was changed.",
-    "table-paused": "The table is paused: nothing is taken or booked.",
+    "table-paused": "The table is paused: nothing can be asked or booked.",
     "table-open": "The table may be asked again.",
 }
-"""What was done, by the word that stands for it in an address."""
+"""Sentences on what was done, by the word that stands for it in an address."""
+_DONE_TO = {
+    "person": "{} was added and may now ask this table.",
+    "allowance": "The allowance of {} was changed.",
+    "active": "{} may ask this table again.",
+    "paused": "The access of {} is paused: questions wait in line until it is resumed.",
+    "revoked": "The access of {} was revoked, and questions that were not booked yet were declined.",
+}
+"""Sentences on what was done to an analyst, likewise."""
 _ANSWERS = 10  # past answers that a table's page lists
-_EVENTS = 200  # of the journal that are shown; the export has all
+_EVENTS = 50  # on a page of the journal
 _PRACTICE = 1000  # made-up rows
 
 
 @dataclass(frozen=True)
 class Spending:
-    """Return the cost of all entries in the terms of the total, (ε, δ), ρ or ε, or why it is unknown."""
+    """The account of a table, or the reason why it is unknown."""
 
     account: Account | None
     fault: str = ""
@@ -57,30 +67,21 @@ class Spending:
 
     @property
     def share(self) -> float:
-        """Return the part that was spent, from 0 to 1."""
+        """Return the part that is used, from 0 to 1."""
         if self.account is None:
             return 0.0
-        return max(0.0, min(1.0, self.account.spent / self.account.limit))
+        return min(1.0, self.account.share)
 
     @property
-    def description(self) -> str:
-        """Return what was spent of which total."""
-        if self.account is None:
-            return self.fault
-        return self.after(self.account.spent)
+    def statement(self) -> str:
+        """Return how much is used, and what the next question may cost."""
+        return self.fault if self.account is None else self.account.statement()
 
-    def after(self, spent: float) -> str:
-        """Describe it as it would be, were so much spent."""
+    @property
+    def explanation(self) -> str:
+        """Return how costs are counted."""
         assert self.account is not None
-        total = self.account.ledger.total
-        sign = "ρ" if isinstance(total, ZCDP) else "ε"
-        at = f" at δ = {exactly(total.delta)}" if isinstance(total, ApproxDP) else ""
-        return f"{sign} {spent:.4g} of {self.account.limit:.4g} spent{at}"
-
-
-def exactly(number: float) -> str:
-    """Return a number as people write it: 1e-6, not 1e-06."""
-    return re.sub(r"e([-+])0+", r"e\1", f"{number:g}")
+        return self.account.shares.explanation(self.account.amount, self.account.spent)
 
 
 def label(budget: Total) -> str:
@@ -90,28 +91,17 @@ def label(budget: Total) -> str:
     return f"ε = {budget.epsilon:.4g}"
 
 
-def delta_of(budget: Total) -> str:
-    """Return the δ that goes with ε, where one does."""
-    return f", δ = {exactly(budget.delta)}" if isinstance(budget, ApproxDP) else ""
-
-
 def table_of(request: DeskRequest) -> RegisteredTable:
     """Return the table in the address, if the sender may see it."""
     return request.permissions.table(request.name("table"))
 
 
-def as_epsilon(amount: float, total: Total) -> str:
-    """Return an allowance in ρ as ε at the total's δ; empty where that is no (ε, δ) total."""
-    if not isinstance(total, ApproxDP) or amount <= 0:
-        return ""
-    return f"ε {ZCDP(amount).approx(total.delta).epsilon:.3g} at δ = {exactly(total.delta)}"
-
-
 def home(request: DeskRequest) -> Response:
-    """List the tables that one may see and, for a steward, the command that adds one."""
+    """List the tables that one may see and, for the steward of a new desk, what to do next."""
     permissions = request.permissions
+    tables = permissions.tables()
     rows = []
-    for one in permissions.tables():
+    for one in tables:
         open_ = permissions.tickets(one.name, states=(*tickets.OPEN, tickets.BOOKED_STATE))
         rows.append(
             {
@@ -121,7 +111,28 @@ def home(request: DeskRequest) -> Response:
                 "answered": len(permissions.answers(one.name)),
             }
         )
-    return page(request, "home.html.j2", {"rows": rows, "folder": str(request.desk.folder.path)})
+    parts = {
+        "rows": rows,
+        "steps": _steps(request, [one.name for one in tables]),
+        "folder": str(request.desk.folder.path),
+        "done": DONE.get(request.fields.text("done"), ""),
+    }
+    return page(request, "home.html.j2", parts)
+
+
+def _steps(request: DeskRequest, tables: list[str]) -> dict[str, bool]:
+    """Return the steps to the first question, and whether each is done; none once there is a question."""
+    desk = request.desk
+    asked = EventFilter(actions=actions_of(QUESTIONS))
+    if not request.from_steward or desk.journal_page(asked, 1):
+        return {}
+    steps = {
+        "table": bool(tables),
+        "allowance": any(desk.register.allowances(name) for name in tables),
+    }
+    if not request.services.local:
+        steps["account"] = any(one.role == ANALYST for one in request.accounts.all())
+    return steps | {"question": False}
 
 
 def table(request: DeskRequest) -> Response:
@@ -136,29 +147,30 @@ def table(request: DeskRequest) -> Response:
         "columns": _columns(one),
         "facts": _facts(one, spending),
         "answers": permissions.answers(one.name)[: -_ANSWERS - 1 : -1],
+        "releases": desk.moment_releases(one.name),
         "done": DONE.get(request.fields.text("done"), ""),
         "drawings": [],
         "months": [],
-        "sign": "",
+        "shares": None,
         "changed": "",
         "approvals": APPROVALS,
         "own": None,
     }
     if spending.account is None:
         return page(request, "table.html.j2", parts)
-    total = spending.account.ledger.total
-    parts["sign"] = SIGNS[accountant.counted_in(total)]
+    shares = spending.account.shares
+    parts["shares"] = shares
     if permissions.unrestricted:
         parts["changed"] = one.changed()
         spends = desk.burn_down(one.name)
         start = datetime.fromisoformat(one.added)
         parts["drawings"] = [
-            burn_down(spends, _allowance_total(total), (start, desk.clock()), size)
-            for size in (WIDE, NARROW)
+            used_over_time(spends, (start, desk.clock()), size) for size in (WIDE, NARROW)
         ]
         parts["months"] = _months(spends)
     else:
-        parts["own"] = _analyst(permissions.analyst(one.name), "", total)
+        own = permissions.analyst(one.name)
+        parts["own"] = _analyst(own, "", shares, spending.account.largest)
     return page(request, "table.html.j2", parts)
 
 
@@ -184,7 +196,8 @@ def analysts(request: DeskRequest) -> Response:
     """List who may ask, and what each may spend."""
     desk = request.desk
     one = table_of(request)
-    total = one.ledger().total
+    account = desk.account(one.name)
+    shares = account.shares
     analysts = desk.analysts(one.name)
     words = {person.name: person.description for person in desk.persons()}
     known = [name for name in words if name not in {analyst.person for analyst in analysts}]
@@ -193,54 +206,88 @@ def analysts(request: DeskRequest) -> Response:
         "people.html.j2",
         {
             "table": one,
-            "rows": [_analyst(analyst, words[analyst.person], total) for analyst in analysts],
+            "rows": [
+                _analyst(analyst, words[analyst.person], shares, account.largest)
+                for analyst in analysts
+            ],
             "known": known,
-            "sign": SIGNS[accountant.counted_in(total)],
-            "measure": accountant.counted_in(total),
-            "total": label(total) + delta_of(total),
-            "allowance_total": _allowance_total(total),
-            "given": sum(analyst.amount for analyst in analysts),
+            "shares": shares,
+            "given": f"{100 * shares.of(desk.allotted(one.name)):.3g} %",
             "reserved": desk.reserved(one.name),
-            "done": DONE.get(request.fields.text("done"), ""),
+            "certain": shares.percent(desk.certain(one.name)),
+            "done": _done_to(request, analysts),
         },
     )
+
+
+def _done_to(request: DeskRequest, analysts: list[Analyst]) -> str:
+    """Return what was done to an analyst of the table, by the words in the address."""
+    done = _DONE_TO.get(request.fields.text("done"), "")
+    name = request.fields.text("person")
+    return done.format(name) if any(one.person == name for one in analysts) else ""
 
 
 def add_analyst(request: DeskRequest) -> Response:
     """Give somebody an allowance; a name that is new here is added first."""
     one = table_of(request)
     name = request.fields.text("person")
-    amount = request.fields.required_number("amount", "the allowance")
-    if amount <= 0:
-        raise InputError("an allowance is a number above 0, such as 0.05")
+    amount = _allowance(request, one)
     if name not in {person.name for person in request.desk.persons()}:
         name = request.desk.add_person(name, request.fields.text("words")).name
     request.desk.allow(one.name, name, amount)
-    return redirect(request, "t", one.name, "people", done="person")
+    return redirect(request, "t", one.name, "people", done="person", person=name)
 
 
 def allow(request: DeskRequest) -> Response:
     """Change an allowance."""
     one = table_of(request)
-    amount = request.fields.required_number("amount", "the allowance")
-    request.desk.allow(one.name, request.fields.text("person"), amount)
-    return redirect(request, "t", one.name, "people", done="allowance")
+    name = request.fields.text("person")
+    request.desk.allow(one.name, name, _allowance(request, one))
+    return redirect(request, "t", one.name, "people", done="allowance", person=name)
+
+
+def _allowance(request: DeskRequest, one: RegisteredTable) -> float:
+    """Return the allowance that was typed, in what the total is counted in."""
+    fields = request.fields
+    return one.ledger().shares.read_allowance(fields.text("amount"), fields.text("unit"))
 
 
 def set_state(request: DeskRequest) -> Response:
-    """Pause, resume or revoke the access of an analyst."""
+    """Pause or resume the access of an analyst; revoke it after asking once."""
     one = table_of(request)
+    name = request.fields.text("person")
     state = request.fields.text("state")
-    request.desk.set_state(
-        one.name, request.fields.text("person"), state, request.fields.text("reason")
-    )
-    return redirect(request, "t", one.name, "people", done=state)
+    reason = request.fields.text("reason")
+    if state == REVOKED and not is_confirmed(request):
+        return _revoked(request, one, name, reason)
+    request.desk.set_state(one.name, name, state, reason)
+    return redirect(request, "t", one.name, "people", done=state, person=name)
+
+
+def _revoked(request: DeskRequest, table: RegisteredTable, name: str, reason: str) -> Response:
+    """Ask whether the access of an analyst is to be revoked."""
+    request.desk.analyst(table.name, name)
+    unpaid = request.desk.tickets(table.name, name, (tickets.WAITING, tickets.QUEUED))
+    return Confirmation(
+        heading=f"Revoke the access of {name} to {table.name}?",
+        consequences=(
+            f"{name} can no longer see or ask this table.",
+            f"Questions that are not booked yet are declined: {len(unpaid)} now.",
+            "What was spent stays spent; what is left of the allowance is free for others.",
+        ),
+        button="Revoke the access",
+        action=("t", table.name, "state"),
+        back=("t", table.name, "people"),
+        fields={"person": name, "state": REVOKED},
+        reason=reason,
+    ).page(request)
 
 
 def set_policy(request: DeskRequest) -> Response:
     """Set which questions wait for the steward, and who reads answers."""
     one = table_of(request)
-    up_to = request.fields.number("up_to", "the cost") or 0.0
+    typed = request.fields.text("up_to")
+    up_to = one.ledger().shares.read(typed, request.fields.text("unit")) if typed else 0.0
     shared = request.fields.text("shared") == "yes"
     request.desk.set_policy(one.name, Policy(request.fields.text("approval"), up_to, shared))
     return redirect(request, "t", one.name, done="policy")
@@ -261,13 +308,56 @@ def resume(request: DeskRequest) -> Response:
 
 
 def journal(request: DeskRequest) -> Response:
-    """List who did what, newest first."""
-    events = request.desk.journal()
-    rows = [
-        {"event": event, "facts": _short_facts(event.facts)}
-        for event in events[: -_EVENTS - 1 : -1]
-    ]
-    return page(request, "journal.html.j2", {"rows": rows, "number": len(events)})
+    """List who did what as sentences, newest first: a page of those that were selected."""
+    desk = request.desk
+    chosen = {key: request.fields.text(key) for key in ("person", "table", "kind", "first", "last")}
+    fault = ""
+    try:
+        # one more than are shown tells whether there are older ones
+        events = desk.journal_page(_selection(request), _EVENTS + 1)
+    except InputError as wrong:
+        fault = str(wrong)
+        events = []
+    shown = events[:_EVENTS]
+    parts = {
+        "rows": list(zip(shown, desk.sentences(shown), strict=True)),
+        "older": shown[-1].number if len(events) > _EVENTS else 0,
+        "newest": not request.fields.text("before"),
+        "number": desk.number_of_events(),
+        "chosen": chosen,
+        "selected": {key: text for key, text in chosen.items() if text},
+        "people": [one.name for one in desk.persons()],
+        "tables": [one.name for one in desk.tables()],
+        "kinds": KINDS,
+        "fault": fault,
+    }
+    return page(request, "journal.html.j2", parts, 400 if fault else 200)
+
+
+def _selection(request: DeskRequest) -> EventFilter:
+    """Return the events that the address selects."""
+    fields = request.fields
+    before = fields.text("before")
+    if not re.fullmatch(r"[0-9]{0,15}", before):
+        raise InputError("a page of the journal has a number: go back to the newest events")
+    return EventFilter(
+        person=fields.text("person"),
+        table=fields.text("table"),
+        actions=actions_of(fields.text("kind")),
+        first=_day(fields.text("first")),
+        last=_day(fields.text("last")),
+        before=int(before) if before else None,
+    )
+
+
+def _day(text: str) -> date | None:
+    """Return a day, or None where nothing was typed."""
+    if not text:
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise InputError("a day is a date such as 2026-03-31: correct it") from None
 
 
 def export(request: DeskRequest) -> Response:
@@ -283,22 +373,21 @@ def verify(request: DeskRequest) -> Response:
     return page(request, "verify.html.j2", {"verdict": verdict, "thorough": thorough})
 
 
-def _allowance_total(total: Total) -> float:
-    """Return a total in the terms of allowances."""
-    return total.epsilon if isinstance(total, PureDP) else total.zcdp().rho
-
-
 def _facts(table: RegisteredTable, spending: Spending) -> dict[str, str]:
     facts = {"Records": "a private number" if table.records is None else f"{table.records:,}"}
+    if table.max_rows not in (None, table.records):
+        facts["Rows at most"] = f"{table.max_rows:,}"
+    up_to = ""
     if spending.account is not None:
         ledger = spending.account.ledger
         facts = {
+            "Total": ledger.total.amount,
             "Protected": f"{ledger.unit}: {ledger.neighbours.sentence}",
-            "Left": _left(spending.account),
         } | facts
+        up_to = ledger.shares.allowance(table.policy.up_to)
     approval = {
         "each": "the steward decides on each question",
-        "above": f"the steward decides on questions that cost more than {table.policy.up_to:g}",
+        "above": f"the steward decides on questions that cost more than {up_to or 'a limit'}",
         "none": "no question waits for the steward",
     }
     facts["Approval"] = approval[table.policy.approval]
@@ -308,16 +397,6 @@ def _facts(table: RegisteredTable, spending: Spending) -> dict[str, str]:
         else "analysts read their own answers"
     )
     return facts
-
-
-def _left(account: Account) -> str:
-    """Return what is left of a total."""
-    total = account.ledger.total
-    largest = rounded_down(account.largest, 4)
-    if isinstance(total, ApproxDP):
-        return f"a next fit may cost up to ε = {largest:.4g}{delta_of(total)}"
-    sign = "ρ" if isinstance(total, ZCDP) else "ε"
-    return f"{sign} = {largest:.4g}"
 
 
 def _columns(table: RegisteredTable) -> list[dict[str, str]]:
@@ -366,26 +445,13 @@ def _months(spends: list[Spend]) -> list[tuple[str, str, int, float]]:
     ]
 
 
-def _analyst(analyst: Analyst, words: str, total: Total) -> dict[str, Any]:
+def _analyst(analyst: Analyst, words: str, shares: TotalShares, largest: float) -> dict[str, Any]:
+    """Return an analyst with the allowance in words; of the total ``largest`` may be spent."""
     share = analyst.spent / analyst.amount if analyst.amount else 0.0
     return {
         "analyst": analyst,
         "words": words,
-        "epsilon": as_epsilon(analyst.amount, total),
+        "allowance": shares.allowance(analyst.amount),
+        "room": shares.room(analyst.amount, analyst.spent, largest),
         "share": max(0.0, min(1.0, share)),
     }
-
-
-def _short_facts(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the facts of an event in a few words each."""
-    shown = []
-    flat = {key: value for key, value in facts.items() if not isinstance(value, dict)}
-    for value in facts.values():
-        if isinstance(value, dict):
-            flat |= value
-    for key, value in flat.items():
-        if value in (None, "", []):
-            continue
-        text = str(value)
-        shown.append((key, text if len(text) <= 80 else f"{text[:79]}…"))
-    return shown

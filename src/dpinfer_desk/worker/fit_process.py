@@ -10,15 +10,14 @@ import resource
 import signal
 import sys
 import traceback
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpinfer import persistence
-from dpinfer.errors import DpinferError, LedgerError, LowBudgetWarning
+from dpinfer.errors import DpinferError, LedgerError
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.ledger import Ledger
-from dpinfer_desk.desk import Desk
+from dpinfer_desk.desk import Desk, delta_fault
 from dpinfer_desk.store import checkpoints, locks, tables, tickets
 from dpinfer_desk.store.roles import ACTIVE, allowance_of
 from dpinfer_desk.store.tables import RegisteredTable
@@ -45,7 +44,7 @@ class Booking:
 
     def book(self, entry: Entry) -> str:
         """Book a fit within the allowance of its analyst, and return the id of the release."""
-        # Checked here once more, as access may have been revoked while rows were counted.
+        # Checked here once more, as access may have been revoked meanwhile.
         amount = self._allowance()
         named = replace(entry, by=self.ticket.by, request=self.ticket.id)
         release = self.ledger.book(named, within=allowance_of(self.ledger.total, amount))
@@ -107,7 +106,6 @@ def main(folder: str, ident: str) -> None:
             return
         limit(desk.settings.memory, ticket.response_time)
         _log(desk.folder.logs / f"{ident}.log")
-        warnings.simplefilter("ignore", LowBudgetWarning)
         _answer(desk, ticket)
 
 
@@ -115,13 +113,13 @@ def _answer(desk: Desk, ticket: Ticket) -> None:
     table = desk.table(ticket.table)
     try:
         ledger = table.ledger()
-        # Before rows are counted: what is refused costs no pass over the data.
-        refusal = _refusal(desk, ticket, ledger)
+        refusal = _refusal(desk, ticket, ledger) or delta_fault(ledger, ticket.question)
         if refusal:
             raise LedgerError(refusal)
         model = ticket.question.model(table.schema, ledger.neighbours)
         model.set_params(ledger=Booking(desk, ticket, ledger))
-        result = model.fit(table.data_path).result_
+        design, source = model.read(table.data_path, number=_sealed_number(table, ledger))
+        result = model.fit_read(design, source).result_
     except BaseException as fault:
         traceback.print_exc()
         # After booking nothing is said: any word about the fault could depend on the data.
@@ -136,6 +134,18 @@ def _answer(desk: Desk, ticket: Ticket) -> None:
     assert result.privacy.release is not None
     if valid_result(desk.folder, ticket.id, result.privacy.release) is not None:
         desk.register.settle(ticket.id, tickets.KEPT)
+
+
+def _sealed_number(table: RegisteredTable, ledger: Ledger) -> int:
+    """Return the number of records or units that was sealed at registration; 0 where it is private.
+
+    Guarantee [nothing_counted_before_booking]: of the files of a table nothing is read before booking but their names,
+    types and metadata, so that no row and no id decides whether a question is refused free of charge.
+    """
+    if not ledger.neighbours.counted:
+        return 0
+    assert table.records is not None
+    return table.records
 
 
 def _has_entry(table: RegisteredTable, ticket: Ticket) -> bool:

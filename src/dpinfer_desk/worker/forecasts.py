@@ -11,12 +11,14 @@ import json
 import multiprocessing
 import os
 import queue
+import re
 import resource
 import secrets
 import signal
 import threading
+import time
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -51,6 +53,7 @@ _GIVEN_UP = (
     "the forecast took too long or too much memory: ask for fewer columns, or for fewer budgets"
 )
 _REFUSAL = b"!"  # the first byte of a reply that is an error
+_PROGRESS = re.compile(rb"%([0-9]{1,6})/([0-9]{1,6})")  # a message that is no reply yet
 
 
 class BusyError(InputError):
@@ -72,12 +75,16 @@ class _Task:
 
 @dataclass
 class _Job:
-    """A forecast in progress; once ``done`` is set, either ``forecast`` or ``fault`` is there."""
+    """A forecast in progress; once ``done`` is set, either ``forecast`` or ``fault`` is there.
+
+    ``progress`` is how many simulated fits are done, of how many.
+    """
 
     by: str
     task: _Task | None
     forecast: Forecast | None = None
     fault: str = ""
+    progress: tuple[int, int] = (0, _REPLICATES)
     size: int = 0
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -150,14 +157,25 @@ class Forecasts:
 
         `InputError` says why it failed.
         """
-        job = self._jobs.get(ident)
-        if job is None or job.by != by:
-            raise NotFoundError
+        job = self._job(ident, by)
         if not job.done.wait(patience):
             return None
         if job.forecast is None:
             raise InputError(job.fault)
         return job.forecast
+
+    def progress(self, ident: str, by: str) -> tuple[int, int]:
+        """Return how many simulated fits of a person's forecast are done, and of how many.
+
+        It rests on made-up records, as the forecast does.
+        """
+        return self._job(ident, by).progress
+
+    def _job(self, ident: str, by: str) -> _Job:
+        job = self._jobs.get(ident)
+        if job is None or job.by != by:
+            raise NotFoundError
+        return job
 
     def _task(
         self,
@@ -220,14 +238,15 @@ class Forecasts:
             job = self._queue.get()
             assert job.task is not None
             try:
-                job.forecast, job.fault, job.size = self._run(job.task)
+                job.forecast, job.fault, job.size = self._run(job, job.task)
             except Exception:  # an unexpected fault must not end the thread of all forecasts
                 job.fault = _GIVEN_UP
             job.task = None
             job.done.set()
 
-    def _run(self, task: _Task) -> tuple[Forecast | None, str, int]:
+    def _run(self, job: _Job, task: _Task) -> tuple[Forecast | None, str, int]:
         """Return the forecast or why it failed, and the size of the reply in bytes."""
+        end = time.monotonic() + _WALL
         receiver, sender = self._context.Pipe(duplex=False)
         with receiver:
             process = self._context.Process(target=main, args=(sender, task))
@@ -235,8 +254,12 @@ class Forecasts:
                 process.start()
             reply = b""
             with suppress(EOFError, OSError):
-                if receiver.poll(_WALL):
+                while not reply and receiver.poll(max(0.0, end - time.monotonic())):
                     reply = receiver.recv_bytes(_MAX_REPLY)
+                    progress = _PROGRESS.fullmatch(reply)
+                    if progress is not None:
+                        job.progress = (int(progress[1]), int(progress[2]))
+                        reply = b""
             process.join(1.0)
             if process.is_alive():
                 process.kill()
@@ -252,8 +275,12 @@ def main(sender: Any, task: _Task) -> None:
     """Make one forecast and send it; the process ends with it."""
     os.environ["DPINFER_THREADS"] = "1"
     _limit()
+
+    def progress(done: int, of: int) -> None:
+        sender.send_bytes(f"%{done}/{of}".encode())
+
     try:
-        reply = _forecast(task).to_json().encode()
+        reply = _forecast(task, progress).to_json().encode()
     except DpinferError as fault:
         reply = _REFUSAL + str(fault).encode()
     except MemoryError:
@@ -279,7 +306,7 @@ def _limit() -> None:
         resource.setrlimit(kind, (upper, upper))
 
 
-def _forecast(task: _Task) -> Forecast:
+def _forecast(task: _Task, progress: Callable[[int, int], None]) -> Forecast:
     question = AnalystQuestion(**task.question)
     model = question.model(Schema.parse(task.text), Adjacency.of(task.neighbours))
     return forecast(
@@ -290,4 +317,5 @@ def _forecast(task: _Task) -> Forecast:
         coefficient=task.coefficient,
         level=question.level,
         replicates=_REPLICATES,
+        progress=progress,
     )

@@ -1,0 +1,1 @@
+"""Coverage and length of answers from one moment release."""
