@@ -329,6 +329,17 @@ def test_nothing_loads_itself_again(site):
     assert "visit ~ age" not in mine.get("/q?state=nothing").text
 
 
+def test_looking_again_without_a_script_asks_the_server_each_time(site):
+    """A browser follows a link to the address of its own page and a place on it without a request."""
+    site.services.forecasts.get = lambda *_: None  # it never ends
+    mine = Browser(site, "a.meier")
+    address = f"{ASK}&go=forecast"
+    for _ in range(3):
+        link = re.search(r'<noscript><p><a href="([^"#]*)#forecast">', mine.get(address).text)[1]
+        assert unescape(link) != address
+        address = unescape(link)
+
+
 def test_a_forecast_shows_its_progress_and_its_chart_first(site):
     mine = Browser(site, "a.meier")
     under_way = mine.get(f"{ASK}&go=forecast&script=yes").text

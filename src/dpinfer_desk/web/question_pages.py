@@ -106,7 +106,7 @@ def _form_page(
         "zcdp": isinstance(total, ZCDP),
         "fault": "" if error is None else str(error),
         "ahead": ahead,
-        "again": request.fields.texts,
+        "again": _other_address(request),
         "file": file,
         "open": None if request.from_steward else _open_questions(request, table),
         "presets": {
@@ -117,6 +117,14 @@ def _form_page(
         "together": suspicion(total).counts[1],
     }
     return page(request, "ask.html.j2", parts, 200 if error is None else error.status)
+
+
+def _other_address(request: DeskRequest) -> dict[str, Any]:
+    """Return the fields of this request, with one changed that nothing reads.
+
+    A browser follows a link to the address of its own page and a place on it without asking the server.
+    """
+    return {**request.fields.texts, "look": [] if request.fields.text("look") else ["again"]}
 
 
 def _open_questions(request: DeskRequest, table: RegisteredTable) -> OpenQuestions:
