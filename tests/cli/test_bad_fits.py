@@ -24,7 +24,7 @@ def other(**replaced):
 BAD_SPECS = {
     "syntax": (GOOD + "level = = 1\n", "not valid TOML", "line 10"),
     "empty": ("", "[data]", "for example"),
-    "a schema": ('[columns.a]\ntype = "number"\n', "no section 'columns'", "it has ['data'"),
+    "a schema": ('[columns.a]\ntype = "number"\n', "no section 'columns'", "it has 'data'"),
     "section": (GOOD + "[outputs]\n", "did you mean 'output'?"),
     "key": (GOOD + 'fodler = "x"\n', "[output]", "did you mean 'folder'?"),
     "no schema": (other(schema="#"), "[data] path", 'schema = "schema.toml"'),
@@ -43,7 +43,7 @@ BAD_SPECS = {
     "unknown level": (
         other(**{"schema.toml": "levels.toml"}),
         "levels.toml, line 7",
-        "it has ['p', 'q']",
+        "it has 'p', 'q'",
     ),
     "one level": (
         other(**{"schema.toml": "one.toml"}),

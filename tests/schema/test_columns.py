@@ -104,7 +104,9 @@ def test_texts_that_are_no_text_are_missing():
 def test_the_remedy_for_an_unknown_name():
     assert did_you_mean("agee", {"age": 1, "sex": 2}) == "did you mean 'age'?"
     assert did_you_mean(11, (1, 2)) == "did you mean 1?"
-    assert did_you_mean("height", ["sex", "age"]) == "it has ['age', 'sex']"
+    assert did_you_mean("height", ["sex", "age"]) == "it has 'age', 'sex'"
+    many = did_you_mean("height", "abcdefghij")
+    assert many.startswith("it has 'a', 'b'") and many.endswith("'h' and 2 more")
 
 
 @pytest.mark.parametrize(

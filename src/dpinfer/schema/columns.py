@@ -39,6 +39,7 @@ _ORDER = (
 _ANY = "any"  # spelling
 MISSING_LEVEL = "missing"
 """The level of cells that hold none, where a category has it."""
+_LISTED = 8  # names in an error
 _OWN_LEVEL = "level"  # the rule of `missing` for it
 MISSING_RULES = ("drop", _OWN_LEVEL)
 """Rules that `missing` may name instead of a substitute."""
@@ -111,7 +112,9 @@ def did_you_mean(name: Any, names: Iterable[Any]) -> str:
     closest = get_close_matches(str(name), by_text, 1)
     if closest:
         return f"did you mean {by_text[closest[0]]!r}?"
-    return f"it has {short(sorted(by_text))}"
+    listed = sorted(by_text)
+    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    return f"it has {', '.join(short(name) for name in listed[:_LISTED])}{more}"
 
 
 def require_different(names: Sequence[str]) -> None:
