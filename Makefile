@@ -14,11 +14,12 @@ demo: $(READY)
 
 # The whole gate: lint, strict typing, tests.  At the end it lists the modules with lines that no test has run, by
 # themselves or in a worker; what a process of its own runs is not counted.  Before Python 3.12 that takes a third more
-# time, so there it is left out unless asked for: `make test COVERAGE="--cov=dpinfer --cov=dpinfer_desk"`.
+# time, so there it is left out unless asked for: `make test COVERAGE="--cov=dpinfer --cov=dpinfer_desk"`.  Servers in
+# processes of their own and programs in R have targets of their own below: make test-serve test-r.
 MONITORED := $(shell $(PYTHON) -c "import sys; print(*['--cov=dpinfer', '--cov=dpinfer_desk', '--cov-report=term:skip-covered'][:3 * (sys.version_info >= (3, 12))])")
 COVERAGE ?= $(MONITORED)
 test: lint
-	$(BIN)/python -m pytest $(COVERAGE)
+	$(BIN)/python -m pytest $(COVERAGE) --ignore=tests/network --ignore=tests/r
 
 # The property tests of `make test` with ten times as many examples; another number: `make search SEARCH=100`.
 SEARCH ?= 10

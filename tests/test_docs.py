@@ -28,7 +28,7 @@ STORIES = [
     ROOT / "docs/from-statsmodels-and-r.md",
     *sorted((ROOT / "docs/howto").glob("*.md")),
 ]
-STORIES.remove(ROOT / "docs/howto/connect.md")  # it needs a server: tests/network
+STORIES.remove(ROOT / "docs/howto/connect.md")  # it needs a server: tests/serve
 BLOCKS = [
     pytest.param(code, id=f"{path.name}-{j}")
     for path in DOCUMENTS[1:]  # the README has a test of its own

@@ -249,6 +249,7 @@ TAKEN_BY_THE_DESK = {  # names that it takes of each module; "dp" for the packag
     "dpinfer.asking.rules": "Rule one_of",
     "dpinfer.asking.spec": "RULES check check_name of_options",
     "dpinfer.cli": "screen",
+    "dpinfer.cli.commands": "Command",
     "dpinfer.cli.screen": "AsJson Quiet Screen",
     "dpinfer.errors": "DpinferError InputError LedgerError "
     "NO_ANSWER NoAnswerError PrivacyError require",

@@ -69,6 +69,23 @@ def test_import_is_light():
     assert not loaded & {"numpy", "scipy", *HEAVY}
 
 
+def test_a_list_of_commands_imports_none():
+    """It shows summaries: no command is imported, nor numpy, before one runs."""
+    loaded = loaded_by(
+        "import os, sys",
+        "from contextlib import redirect_stdout",
+        "from dpinfer.cli import main",
+        "sys.argv = ['dpinfer', '--help']",
+        "try:",
+        "    with open(os.devnull, 'w') as nowhere, redirect_stdout(nowhere):",
+        "        main()",
+        "except SystemExit as end:",
+        "    assert not end.code",
+    )
+    assert {"dpinfer.cli.app", "dpinfer_desk.cli.commands", "typer"} <= loaded
+    assert not loaded & {"numpy", "dpinfer.cli.fit", "dpinfer.cli.screen", "dpinfer_desk.cli.desk"}
+
+
 def test_plans_results_and_ledgers_are_light():
     """They load numpy and some of scipy, and nothing heavy."""
     loaded = loaded_by(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -125,3 +126,24 @@ def chromium():
         browser = playwright.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
         yield browser
         browser.close()
+
+
+AXE = (Path(__file__).parents[1] / "vendor/axe.min.js").read_text(encoding="utf-8")
+FOUND = (
+    "options => axe.run(options).then(found => "
+    "found.violations.map(one => [one.id, one.nodes.map(node => node.html.slice(0, 160))]))"
+)
+COLOURS = ["color-contrast", "link-in-text-block"]
+"""What the dark scheme can change: it has other colours and nothing else."""
+
+
+def judged(page):
+    """What axe finds by day, and of colours by night; and whether the page is wider than its window."""
+    page.evaluate(AXE)
+    found = []
+    for scheme, options in (("light", {}), ("dark", {"runOnly": COLOURS})):
+        page.emulate_media(color_scheme=scheme)
+        found += [(scheme, *fault) for fault in page.evaluate(FOUND, options)]
+    if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+        found.append(("wider than the window",))
+    return found

@@ -4,7 +4,6 @@ page judged by axe-core, and by keyboard alone.
 
 import re
 import time
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -15,13 +14,10 @@ from dpinfer_desk.store.accounts import Accounts
 from helpers.hostile import HOSTILE
 from helpers.servers import PASSWORD, peopled, served
 from helpers.visits import made, question
-from helpers.windows import Looking
+from helpers.windows import Looking, judged
 
 BOTH = pytest.mark.parametrize("script", [True, False], ids=["script", "plain"])
-AXE = (Path(__file__).parents[1] / "vendor/axe.min.js").read_text(encoding="utf-8")
-FOUND = "axe.run().then(found => found.violations.map(one => [one.id, one.nodes.map(node => node.html.slice(0, 160))]))"
 WIDTHS = (390, 768, 1280)
-SCHEMES = ("light", "dark")
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +325,7 @@ def test_axe_finds_nothing(person, here):
         paths = list(pages(role, idents)) if role else ["/sign-in", "/join"]
         for path in paths:
             one.go(path)
-            faults += [(role, path, *fault) for fault in judged(one.page)]
+            faults += [(role, path, *fault) for fault in at_each_width(one.page)]
         seen += len(paths)
     assert seen == 2 + 9 + 15 + 11
     for path, button in (
@@ -341,25 +337,20 @@ def test_axe_finds_nothing(person, here):
         boss.go(path)
         boss.page.get_by_role("button", name=button).click()
         boss.page.wait_for_load_state()
-        faults += [(button, *fault) for fault in judged(boss.page)]
+        faults += [(button, *fault) for fault in at_each_width(boss.page)]
     guest = person()
     secret = Accounts(desk.register).invite("stranger", "steward")
     guest.go(f"/join#{secret}")
     guest.page.get_by_role("heading", name="Welcome, stranger").wait_for()
-    faults += [("welcome", *fault) for fault in judged(guest.page)]
+    faults += [("welcome", *fault) for fault in at_each_width(guest.page)]
     assert faults == []
     desk.decide(idents[1], False, "the test is over")
 
 
-def judged(page):
-    """What axe finds at each width in each scheme of colours, and where the page is wider than its window."""
-    page.evaluate(AXE)
+def at_each_width(page):
+    """What axe finds at each width."""
     found = []
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
-        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
-            found.append((width, "wider than the window"))
-        for scheme in SCHEMES:
-            page.emulate_media(color_scheme=scheme)
-            found += [(width, scheme, *fault) for fault in page.evaluate(FOUND)]
+        found += [(width, *fault) for fault in judged(page)]
     return found

@@ -1,47 +1,59 @@
 """All commands, and the program that runs one of them.
 
-Another package adds commands by entry points of the group ``dpinfer.commands``: each names a Typer
-application, and its own name is that of the command.
+Another package adds commands by entry points of the group ``dpinfer.commands``: each names a
+`commands.Command`, and its own name is that of the command.
 """
 
 import os
 import sys
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import dpinfer as dp
-from dpinfer.cli import (
-    audit,
-    budget,
-    coverage,
-    demo,
-    describe,
-    fit,
-    moments,
-    plan,
-    report,
-    schema,
-)
+from dpinfer.cli.commands import COMMANDS, Command
 from dpinfer.cli.errors import CODES, DONE, INTERRUPTED, NO_READER, complain, failed
 from dpinfer.result.text import PLAIN
 
 _EPILOG = "Exit codes: " + "; ".join(f"{code} {words}" for code, words in CODES.items()) + "."
+_COMMANDS: dict[str, Command] = COMMANDS | {
+    entry.name: entry.load() for entry in entry_points(group="dpinfer.commands")
+}
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-app.add_typer(schema.app, name="schema")
-app.add_typer(budget.app, name="budget")
-app.add_typer(moments.app, name="moments")
-app.command(help=demo.HELP)(demo.demo)
-app.command(help=plan.HELP)(plan.plan)
-app.command(help=describe.HELP)(describe.describe)
-app.command(help=fit.HELP)(fit.fit)
-app.command(help=report.HELP)(report.report)
-app.command(help=coverage.HELP)(coverage.coverage)
-app.command(help=audit.HELP)(audit.audit)
-for command in entry_points(group="dpinfer.commands"):
-    app.add_typer(command.load(), name=command.name)
+
+class _Commands(TyperGroup):
+    """A group of which a command is imported when it runs, and known by its summary before."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        assert name is not None
+        return name, _imported(name), rest
+
+
+def _imported(name: str) -> Any:
+    """Return a command whose module is imported, with its summary as the first paragraph of its help."""
+    command = _COMMANDS[name]
+    found = typer.main.get_command(import_module(command.module).app)
+    found.name = name
+    found.help = "\n\n".join(part for part in (command.summary, found.help) if part)
+    return found
+
+
+def _not_imported() -> None:
+    """Stand for a command in the list of all commands."""
+
+
+app = typer.Typer(
+    cls=_Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+for _name, _command in _COMMANDS.items():
+    app.command(_name, help=_command.summary)(_not_imported)
 
 
 @app.callback(invoke_without_command=True, epilog=_EPILOG)

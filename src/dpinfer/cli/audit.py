@@ -7,13 +7,14 @@ from rich.text import Text
 
 from dpinfer.cli.screen import AsJson, Quiet, Screen, facts, title
 
-HELP = """Attack this installation: sampler, grid, last bits, floats, and a fit as a black box.
-
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_HELP = """\
 Needs no data.  Ends with code 0 if nothing was found, 1 otherwise.  That nothing was found proves nothing; what is
 promised under which assumptions is in SECURITY.md.
 """
 
 
+@app.command(help=_HELP)
 def audit(
     seconds: Annotated[
         float, typer.Option(help="About how long to try.", min=1.0, max=86_400.0)

@@ -25,9 +25,7 @@ from dpinfer.privacy.release import delta_of
 from dpinfer.privacy.shares import UNITS
 from dpinfer.result.saved import ReplacedError, is_description
 
-app = typer.Typer(
-    help="The ledger: how much may be spent on a data set, and what was.", rich_markup_mode="rich"
-)
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 _NEARLY_ALL = 0.9  # of a total: the bar turns red
 UNBOOKED = (

@@ -16,8 +16,8 @@ from dpinfer.cli.screen import Screen
 from dpinfer.errors import InputError
 from dpinfer.tables.arrow_files import Files
 
-HELP = """Do the intervals of a fit cover, and how long are they?  A study on bootstrap replicates of a table.
-
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_HELP = """\
 Each interval is held against what was asked, the ordinary coefficient of all columns, and against what its own fit \
 states, with the weights and clips that it releases.
 
@@ -48,6 +48,7 @@ SPEC is a TOML file; what is left out has a default, except the data and the bud
 """
 
 
+@app.command(help=_HELP)
 def coverage(
     source: Annotated[
         Path, typer.Argument(help="The TOML file that describes the study.", metavar="SPEC")

@@ -14,8 +14,8 @@ from dpinfer import persistence
 from dpinfer.cli.screen import Screen, facts, sketch, title
 from dpinfer.errors import InputError, require
 
-HELP = """The whole path on the bundled RAND Health Insurance Experiment: schema, ledger, dry run, fit, report.
-
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_HELP = """\
 20,190 person-years, (1, 1e-6)-differential privacy.  Takes seconds; everything it writes is in one folder.
 """
 _SPEC = """\
@@ -53,6 +53,7 @@ _WRITTEN = (
 _DESK = "desk"
 
 
+@app.command(help=_HELP)
 def demo(
     context: typer.Context,
     out: Annotated[

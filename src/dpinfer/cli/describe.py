@@ -34,8 +34,8 @@ from dpinfer.result import table_one, text
 from dpinfer.schema.guesses import default_guess, typical_entry
 from dpinfer.schema.schema import with_typical
 
-HELP = """Describe a table privately: Table 1, with intervals, booked in a ledger, written to a folder.
-
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_HELP = """\
 DATA is a table (.csv, .parquet, .arrow) with --schema.  Of numbers: mean, standard deviation and quartiles; of levels \
 and of true and false: counts and shares; of every column how many records are usable and how many missing.  With --by \
 the same by group, with differences from the first group.  The budget is shared alike among the columns: name with \
@@ -46,6 +46,7 @@ _HEADING = "Description of a table"
 _BETWEEN = re.compile(r""",(?=(?:[^()"']|\([^()]*\)|"[^"]*"|'[^']*')*$)""")
 
 
+@app.command(help=_HELP)
 def describe(  # noqa: PLR0913  (the public face)
     data: Annotated[Path, typer.Argument(help="A .csv, .parquet or .arrow file.", metavar="DATA")],
     *,

@@ -41,8 +41,8 @@ from dpinfer.simulate.forecast import REPLICATES_BEFORE_FIT
 if TYPE_CHECKING:
     from dpinfer.estimators.models import LinearModel
 
-HELP = """A private regression with confidence intervals, booked in a ledger, written to a folder.
-
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_HELP = """\
 SOURCE is a spec (a .toml file) or a table (.csv, .parquet, .arrow) with --schema and --formula.  Options overrule the \
 keys of a spec; paths in a spec are relative to it.  --dry-run tells the cost beforehand and books nothing.  A fit \
 that is expected to report fewer than one coefficient in ten stops before it is booked, unless --spend-anyway is given \
@@ -76,6 +76,7 @@ _ANYWAY = "unless you give --spend-anyway"
 _HEADING = "Regression coefficients with confidence intervals"
 
 
+@app.command(help=_HELP)
 def fit(  # noqa: PLR0913  (the public face)
     source: Annotated[Path, typer.Argument(help="A spec (.toml), or a table.", metavar="SOURCE")],
     *,

@@ -35,10 +35,7 @@ from dpinfer.privacy.budget import weak_delta
 from dpinfer.result import coefficient_table
 from dpinfer.result.result import FitResult
 
-app = typer.Typer(
-    help="Publish once, answer for ever: one release, then every linear model of its columns free.",
-    rich_markup_mode="rich",
-)
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 _HEADING = "Least squares from released moments"
 _Columns = Annotated[
     str, typer.Option(help='What will be asked: "hours + age + sex + age:sex".', metavar="TERMS")

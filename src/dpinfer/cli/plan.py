@@ -15,8 +15,8 @@ from dpinfer.privacy.budget import Budget
 if TYPE_CHECKING:
     from dpinfer.estimators.models import LinearModel
 
-HELP = """How long will the intervals be, which coefficients are not reported, and which budget makes them short enough?
-
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_HELP = """\
 SPEC is that of `dpinfer fit`.  The fit runs on records made of public facts: of the schema, with what it says is \
 typical of its columns, and of the number of records.  No record is read and nothing is booked.  The spec needs no \
 \\[data] path where --records is given.
@@ -27,6 +27,7 @@ typical of its columns, and of the number of records.  No record is read and not
 """
 
 
+@app.command(help=_HELP)
 def plan(  # noqa: PLR0913  (the public face)
     source: Annotated[
         Path, typer.Argument(help="The TOML file that describes the fit.", metavar="SPEC")

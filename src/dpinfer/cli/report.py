@@ -11,8 +11,8 @@ from dpinfer.cli.budget import read_result
 from dpinfer.cli.screen import AsJson, Quiet, Screen, sketch, text_width
 from dpinfer.errors import InputError
 
-HELP = """Write the report of a saved result again: page, table and picture.  Costs nothing.
-
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
+_HELP = """\
 RESULT is the result.json that a fit wrote, or the description.json of `dpinfer describe`.  The files go to its folder \
 unless --out names another.
 
@@ -21,6 +21,7 @@ With --side-by-side several results become one table with a column each: shown h
 _LEVEL = 0.95  # of intervals, where nobody says another
 
 
+@app.command(help=_HELP)
 def report(  # noqa: PLR0913  (the public face)
     results: Annotated[list[Path], typer.Argument(help="A result.json.", metavar="RESULT")],
     *,

@@ -41,9 +41,7 @@ from dpinfer.tables import data_check as peeks
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import misfit
 
-app = typer.Typer(
-    help="What is public about a table: draft it, learn it, check it.", rich_markup_mode="rich"
-)
+app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 _VACANT = "name another file with -o, or give --force to replace it"
 _UNREAD = "Values were not read. --peek counts those that do not match the schema, for the holder of the data alone."

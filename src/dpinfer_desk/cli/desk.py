@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from dpinfer_desk.store.tickets import Ticket
 
 app = typer.Typer(
-    help="Answer questions of analysts who must not see the data: ask, decide, run, answer, verify.\n\n"
-    "A steward keeps a desk in a folder.  Analysts send question files.  Each question costs a part of the table's "
-    "total, within the allowance of its analyst.  The answer is shown at a public time.  If it is lost, the cost is "
-    "not refunded.",
+    help="A steward keeps a desk in a folder.  Analysts send question files.  Each question costs a part of the "
+    "table's total, within the allowance of its analyst.  The answer is shown at a public time.  If it is lost, the "
+    "cost is not refunded.",
+    add_completion=False,
     rich_markup_mode="rich",
 )
 table_app = typer.Typer(help="Registered tables: add, show, policy, publish, pause, resume.")

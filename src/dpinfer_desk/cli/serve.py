@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from dpinfer_desk.store.accounts import Accounts
 
 app = typer.Typer(
-    help="Run a desk on a network: analysts sign in, ask and read answers, without seeing the data.\n\n"
-    "It has two processes: the one with the network cannot read the data, and the one with the data has no network.",
+    help="It has two processes: the one with the network cannot read the data, and the one with the data has no "
+    "network.",
+    add_completion=False,
     rich_markup_mode="rich",
 )
 person_app = typer.Typer(help="Persons who sign in: stewards, analysts, auditors.")
