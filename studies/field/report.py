@@ -24,6 +24,12 @@ _COLOURS = {
     "AdaSSP": "#7a7a7a",
     "SSP textbook": "#7a7a7a",
 }
+_LABELS = {
+    OURS: OURS,
+    "SSP": "noisy moments (SSP)",
+    "AdaSSP": "AdaSSP",
+    "SSP textbook": "SSP, noise not counted",
+}
 _MARKERS = {OURS: "o", "SSP": "s", "AdaSSP": "D", "SSP textbook": "v"}
 
 
@@ -75,7 +81,9 @@ def results(cells: Sequence[Found]) -> str:
 
 def page(cells: Sequence[Found]) -> str:
     """Return the page of the study."""
-    parts = [Path(__file__).with_name("words.md").read_text(encoding="utf-8").rstrip()]
+    words = Path(__file__).with_name("words.md").read_text(encoding="utf-8").rstrip()
+    before, heading, after = words.partition("## The methods")
+    parts = [before.rstrip(), findings(cells), heading + after]
     for design, name in NAMES.items():
         mine = [cell for cell in cells if cell["design"] == design]
         if mine:
@@ -85,6 +93,38 @@ def page(cells: Sequence[Found]) -> str:
             parts.append(f"### {name}, {budget_words(cell['budget'])}, {count}")
             parts.append(_table(cell))
     return "\n\n".join(parts) + "\n"
+
+
+def findings(cells: Sequence[Found]) -> str:
+    """Return what the cells say, as sentences with their numbers."""
+    lines = ["## What was found\n"]
+    for budget in BUDGETS:
+        mine = [cell["methods"] for cell in cells if cell["budget"] == budget]
+        ours = [of[OURS] for of in mine]
+        lines.append(
+            f"- At {budget_words(budget)} the intervals of dpinfer are {_span(ours, 'length', '.2f')} times as long as "
+            f"those of OLS without privacy, and cover {_span(ours, 'coverage', '.2f')}; those of SSP are "
+            f"{_span([of['SSP'] for of in mine], 'length', '.1f')} times as long, and those of AdaSSP "
+            f"{_span([of['AdaSSP'] for of in mine], 'length', '.1f')} times."
+        )
+    textbook = [cell["methods"]["SSP textbook"] for cell in cells]
+    ridge = [cell["methods"]["AdaSSP"] for cell in cells if cell["design"] == "bank_age"]
+    lines.append(
+        f"- The textbook interval of noisy moments covers {_span(textbook, 'coverage', '.2f')}: an interval "
+        "that does not count the noise is wrong."
+    )
+    if ridge:
+        lines.append(
+            f"- AdaSSP covers {_span(ridge, 'coverage', '.2f')} on the Bank data: no standard error holds the "
+            "bias of a ridge."
+        )
+    return "\n".join(lines)
+
+
+def _span(found: Sequence[Found], key: str, digits: str) -> str:
+    """Return the range of a number over cells."""
+    low, high = (form(end([one[key] for one in found]), digits) for end in (min, max))
+    return low if low == high else f"{low} to {high}"
 
 
 def _table(cell: Found) -> str:
@@ -128,33 +168,34 @@ def draw(cells: Sequence[Found], path: Path, budget: str = "1,1e-6") -> None:
                 markerfacecolor=colour if covers else "white",
                 markersize=10 if name == OURS else 7,
                 linestyle="none",
-                label="_" if name in labelled else name,
+                label="_" if name in labelled else _LABELS[name],
                 zorder=3 if name == OURS else 2,
             )
             labelled.add(name)
-            if name == OURS:
-                axes.annotate(
-                    f"{of['length']:.2f}",
-                    (of["length"], row),
-                    xytext=(0, 9),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=9,
-                    color=colour,
-                    fontweight="bold",
-                )
+            if name != OURS and covers:
+                continue
+            axes.annotate(
+                f"{of['length']:.2f}×" if name == OURS else f"covers {of['coverage']:.0%}",
+                (of["length"], row),
+                xytext=(0, 9 if name == OURS else -14),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9 if name == OURS else 7,
+                color=colour,
+                fontweight="bold" if name == OURS else "normal",
+            )
     axes.set_xscale("log")
     ticks = [1, 2, 5, 10, 20]
     axes.set_xticks(ticks, [f"{tick}×" for tick in ticks])
     axes.minorticks_off()
-    axes.set_xlim(0.85, 25)
+    axes.set_xlim(0.8, 25)
     axes.set_ylim(-0.6, len(mine) - 0.3)
     axes.set_yticks(range(len(mine)), [NAMES[cell["design"]] for cell in reversed(mine)])
     axes.tick_params(left=False)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     axes.set_xlabel(
-        "length of a 95 % interval over that of OLS without privacy; hollow: misses the 95 %"
+        "length of a 95 % interval over that of OLS without privacy; hollow: covers less than 95 %"
     )
     axes.set_title("ε = 1, δ = 10⁻⁶: what privacy adds to an interval", loc="left", fontsize=11)
     axes.legend(loc="lower right", frameon=False, fontsize=9)
