@@ -285,8 +285,8 @@ def test_verify_asks_a_second_accountant(booked, monkeypatch):
     second = json.loads(succeeds(run_here(*verify, "--json")))["second_accountant"]
     assert second["ours"] == pytest.approx(second["theirs"], rel=1e-4)
     shown = " ".join(succeeds(run_here(*verify)).split())
-    assert f"Two accountants: ε = {second['ours']:.6g} here," in shown
-    assert f"ε = {second['theirs']:.6g} by dp_accounting, at δ = 10⁻⁶, for 1 release." in shown
+    assert f"Two accountants: ε = {second['ours']:.4g} here," in shown
+    assert f"ε = {second['theirs']:.4g} by dp_accounting, at δ = 10⁻⁶, for 1 release." in shown
 
     minimum = LaplaceMinimum("estimate", dp.ZCDP(0.1), rate=0.01, k=0.1)
     booked.book(Entry("svm", "one record", (minimum,)))

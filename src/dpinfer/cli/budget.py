@@ -237,17 +237,8 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
     """Check whether a result is in the ledger with the releases that it names; it has no fault if
     it is.
     """
-    privacy = _released(path).privacy
-    entry = booked.get(privacy.release or "")
-    fault = None
-    if entry is None:
-        fault = "is not in this ledger"
-    elif (privacy.events, privacy.unit, privacy.neighbours) != (
-        entry.events,
-        entry.unit,
-        entry.neighbours,
-    ):
-        fault = "names other releases than those booked under its id"
+    privacy = read_released(path).privacy
+    fault = privacy.fault_against(booked.get(privacy.release or ""))
     return {
         "path": str(path),
         "release": privacy.release,
@@ -256,7 +247,7 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
     }
 
 
-def _released(path: Path) -> dp.FitResult | dp.Description | dp.MomentRelease:
+def read_released(path: Path) -> dp.FitResult | dp.Description | dp.MomentRelease:
     """Read whatever a ledger may have an entry of."""
     if path.is_file() and is_moment_release(path.read_text(encoding="utf-8", errors="replace")):
         return dp.moments(path)

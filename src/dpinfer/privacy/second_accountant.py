@@ -64,7 +64,7 @@ class AccountantComparison:
             return "no release has an event of dp_accounting: nothing was compared"
         number = "1 release" if self.compared == 1 else f"{self.compared} releases"
         return (
-            f"ε = {self.ours:.6g} here, ε = {self.theirs:.6g} by dp_accounting, at δ = "
+            f"ε = {self.ours:.4g} here, ε = {self.theirs:.4g} by dp_accounting, at δ = "
             f"{power_of_ten(self.delta)}, for {number}"
         )
 
