@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Python keeps what it has compiled, whatever the environment says: the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo map constants test search test-cluster test-page figures test-serve test-r docs gallery lint format reproduce tight split geometry linear counts units unpenalised edges describe ordinary lock clean
+.PHONY: demo map constants queries test search test-cluster test-page figures test-serve test-r docs gallery lint format reproduce tight field split geometry linear counts units unpenalised edges describe ordinary lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -55,6 +55,10 @@ map: $(READY)
 
 constants: $(READY)
 	$(BIN)/python tools/constants.py
+
+# docs/queries.md, from the docstrings of the queries.
+queries: $(READY)
+	$(BIN)/python tools/queries.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -111,6 +115,12 @@ reproduce: $(READY)
 tight: $(READY)
 	@test -n "$(DATA)" || { echo "name the data folder: make tight DATA=folder"; exit 2; }
 	$(BIN)/python -m studies.tight --data "$(DATA)"
+
+# dpinfer beside other published methods (docs/field.md, docs/figures/field.png; ten minutes, goes on);
+# diffprivlib is among them where it is installed.
+field: $(READY)
+	@test -n "$(DATA)" || { echo "name the data folder: make field DATA=folder"; exit 2; }
+	$(BIN)/python -m studies.field --data "$(DATA)" $(FLAGS)
 
 # The split of the budget (docs/split.md), the unpenalised target (docs/unpenalised.md), fits in a private geometry
 # (docs/geometry-study.md; about an hour on 2 cores, goes on where it stopped), least squares and its rivals

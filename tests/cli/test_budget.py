@@ -8,7 +8,8 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.privacy.entries import Entry
-from dpinfer.privacy.release import NoisySum
+from dpinfer.privacy.release import LaplaceMinimum, NoisySum
+from dpinfer.privacy.second_accountant import AccountantComparison
 from dpinfer.result import text
 from helpers.terminal import fails, files_in, run, run_here, succeeds
 
@@ -275,3 +276,24 @@ def test_a_larger_delta_is_confirmed_on_the_command_line(tmp_path):
     succeeds(run_here(*describe, *budget, "--allow-larger-delta", cwd=tmp_path))
     (entry,) = ledger.entries()
     assert entry.asked == dp.ApproxDP(5.0, 1e-2)
+
+
+def test_verify_asks_a_second_accountant(booked, monkeypatch):
+    plain = json.loads(succeeds(run_here("budget", "verify", booked.path, "--json")))
+    assert plain["second_accountant"] is None
+    verify = ["budget", "verify", booked.path, "--second-accountant"]
+    second = json.loads(succeeds(run_here(*verify, "--json")))["second_accountant"]
+    assert second["ours"] == pytest.approx(second["theirs"], rel=1e-4)
+    shown = " ".join(succeeds(run_here(*verify)).split())
+    assert f"Two accountants: ε = {second['ours']:.4g} here," in shown
+    assert f"ε = {second['theirs']:.4g} by dp_accounting, at δ = 10⁻⁶, for 1 release." in shown
+
+    minimum = LaplaceMinimum("estimate", dp.ZCDP(0.1), rate=0.01, k=0.1)
+    booked.book(Entry("svm", "one record", (minimum,)))
+    shown = " ".join(succeeds(run_here(*verify)).split())
+    assert "Not compared, as dp_accounting has no event for them: svm: estimate." in shown
+
+    monkeypatch.setattr(AccountantComparison, "ok", False)
+    done = run_here(*verify)
+    assert done.returncode == 3
+    assert "dp_accounting counts more than this ledger" in done.stderr

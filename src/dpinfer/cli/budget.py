@@ -22,6 +22,7 @@ from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import power_of_ten
 from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import delta_of
+from dpinfer.privacy.second_accountant import AccountantComparison
 from dpinfer.privacy.shares import UNITS
 from dpinfer.result.saved import ReplacedError, is_description
 
@@ -164,6 +165,13 @@ def verify(
     results: Annotated[
         list[Path] | None, typer.Argument(help="Published results to look for.", metavar="RESULT")
     ] = None,
+    *,
+    second_accountant: Annotated[
+        bool,
+        typer.Option(
+            "--second-accountant", help="Also let dp_accounting compose the releases; print both."
+        ),
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -183,18 +191,29 @@ def verify(
             for one in judged
         ]
         console.show("", screen.table(("Result", "Id", "In this ledger"), rows, left=3))
+    second = None
+    if second_accountant:
+        with console.work("adding up"):
+            second = opened.second_accountant()
+        console.show("", *_second_opinion(second))
     keep = "Keep the number of entries and the head elsewhere: they tell whether an old copy was put back."
     console.show("", Text(keep))
     faults = [f"{one['path']!r} {one['fault']}" for one in judged if one["fault"]]
     console.emit(
         {
-            "ok": not faults,
+            "ok": not faults and (second is None or second.ok),
             "path": str(ledger),
             "entries": chain.entries,
             "head": chain.head,
             "results": judged,
+            "second_accountant": None if second is None else second.state(),
         }
     )
+    if second is not None and not second.ok:
+        raise LedgerError(
+            "dp_accounting counts more than this ledger: book nothing further from it, and report both numbers as "
+            "SECURITY.md says"
+        )
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise LedgerError(
@@ -203,21 +222,21 @@ def verify(
         )
 
 
+def _second_opinion(found: AccountantComparison) -> list[Text]:
+    """Return both counts, and the releases that are in neither."""
+    shown = [Text(f"Two accountants: {found.sentence()}.")]
+    if found.without_event:
+        names = "; ".join(found.without_event)
+        shown.append(Text(f"Not compared, as dp_accounting has no event for them: {names}."))
+    return shown
+
+
 def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
     """Check whether a result is in the ledger with the releases that it names; it has no fault if
     it is.
     """
-    privacy = _released(path).privacy
-    entry = booked.get(privacy.release or "")
-    fault = None
-    if entry is None:
-        fault = "is not in this ledger"
-    elif (privacy.events, privacy.unit, privacy.neighbours) != (
-        entry.events,
-        entry.unit,
-        entry.neighbours,
-    ):
-        fault = "names other releases than those booked under its id"
+    privacy = read_released(path).privacy
+    fault = privacy.fault_against(booked.get(privacy.release or ""))
     return {
         "path": str(path),
         "release": privacy.release,
@@ -226,7 +245,7 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
     }
 
 
-def _released(path: Path) -> dp.FitResult | dp.Description | dp.MomentRelease:
+def read_released(path: Path) -> dp.FitResult | dp.Description | dp.MomentRelease:
     """Read whatever a ledger may have an entry of."""
     if path.is_file() and is_moment_release(path.read_text(encoding="utf-8", errors="replace")):
         return dp.moments(path)

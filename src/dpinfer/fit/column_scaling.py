@@ -67,6 +67,32 @@ def column_histograms(
     p (add-remove), p the number of columns: a row adds p unit vectors or, if it cannot be encoded,
     nothing, and two such stacks have an inner product of at least 0.  A unit adds a mean of them.
     A record's bin depends on the record alone.
+
+    Input
+    -----
+    rows x, shares a, p columns, public or released edges of equal distance in each
+
+    Output
+    ------
+    one count per column and bin
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2*p)
+    add-remove, add-remove-unit : sqrt(p)
+
+    Pseudo-code
+    -----------
+    c = 0
+    for each row i that is not the zero row:
+        for each column j:
+            b = clip(floor((radius x_ij - first edge_j) / width_j) + 1, 0, bins - 1)
+            c[j, b] += a_i
+    return c
+
+    Proof
+    -----
+    docs/method.md, 6.1; units: 8.1; tests/audit/test_column_scaling.py
     """
     width = (edges[:, -1] - edges[:, 0]) / (BINS - 2)
     scale = radius / width

@@ -241,6 +241,32 @@ def level_counts(levels: Levels, grouping: Grouping, neighbours: Adjacency) -> Q
     Guarantee [level_counts_sensitivity]: one column moves by at most sqrt 2 (replace) or 1
     (add-remove), and the changes of its counts add up to at most 2 or 1: a record is in one cell of
     it or in none, a unit in cells that add up to at most 1, and no entry is below 0.
+
+    Input
+    -----
+    codes of levels per column, groups, and shares a
+
+    Output
+    ------
+    per column one count per group and level, and per group one of missing values
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2), L1 2
+    add-remove, add-remove-unit : 1, L1 1
+
+    Pseudo-code
+    -----------
+    c = 0
+    for each row i with a group g:
+        for each column j:
+            l = clip(code of row i in column j, 0, number of levels)
+            c[j, g, l] += a_i
+    return c
+
+    Proof
+    -----
+    docs/method.md, 10; sensitivities are of one column; tests/audit/test_describing.py
     """
     cells = grouping.groups * (levels.sizes + 1)
     first = np.cumsum(cells) - cells
@@ -310,6 +336,34 @@ def moments(numbers: Numbers, grouping: Grouping, neighbours: Adjacency) -> Quer
     most (2 - s)²(1 + b² s²) <= 4 for b <= 1.5; a number in the place of none by the squared norm.
     Between groups the squares of two norms are added.  The sizes add up to at most the sum of the
     weights, or twice that between groups.
+
+    Input
+    -----
+    numbers v per column with public bounds, groups, and shares a; public weights (p, 1, b)
+
+    Output
+    ------
+    per column and group 3 numbers
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(5) if grouped else 2, L1 (2 if grouped else 1)*(p + 1 + b)
+    add-remove, add-remove-unit : sqrt(5/2), L1 p + 1 + b
+    with p, b = sqrt(1/2), 1, or sqrt(3/4), 3/2 where a record is replaced and there are no groups
+
+    Pseudo-code
+    -----------
+    s = 0
+    for each row i with a group g, for each column j:
+        u, t = 0, 0
+        if v_ij is not missing:
+            u, t = 1, clip((v_ij - middle_j) / half_j, -1, 1)
+        s[j, g] += a_i (p u, t, b t^2)
+    return s
+
+    Proof
+    -----
+    docs/method.md, 10; sensitivities are of one column; tests/audit/test_describing.py
     """
     weights = MomentWeights.of(grouping, neighbours)
     p = len(numbers.positions)
@@ -386,6 +440,31 @@ def moment_squares(numbers: Numbers, grouping: Grouping, neighbours: Adjacency) 
 
     Guarantee [moment_squares_sensitivity]: one column moves by at most 2 sqrt 2 or 2, as ‖z‖² <= 2
     and ‖z zᵀ - y yᵀ‖² <= ‖z‖⁴ + ‖y‖⁴; sizes add up to at most 8 or 4.
+
+    Input
+    -----
+    numbers v per column with public bounds, groups, and shares a of rows, by unit
+
+    Output
+    ------
+    per column a matrix of 2 groups × 2 groups
+
+    Sensitivity
+    -----------
+    replace, replace-unit : 2*sqrt(2), L1 8
+    add-remove, add-remove-unit : 2, L1 4
+
+    Pseudo-code
+    -----------
+    S = 0
+    for each unit, for each column j:
+        z = (sums of a u by group, sums of a t by group) over the rows of the unit
+        S[j] += z z^T
+    return S    (u and t as in `moments`)
+
+    Proof
+    -----
+    docs/method.md, 10; sensitivities are of one column; tests/audit/test_describing.py
     """
     p = len(numbers.positions)
     size = 2 * grouping.groups
@@ -419,6 +498,36 @@ def level_squares(levels: Levels, grouping: Grouping, neighbours: Adjacency) -> 
     Guarantee [level_squares_sensitivity]: one column moves by at most sqrt 6 or sqrt 3, sizes by 6
     or 3: the p of a unit add up to at most 1, so that each of the three kinds of entries has a norm
     and a sum of at most 1, and no entry is below 0.
+
+    Input
+    -----
+    codes of levels per column, groups, and shares a of rows, by unit
+
+    Output
+    ------
+    per column and pair of groups 2 numbers per level and 1 more
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(6), L1 6
+    add-remove, add-remove-unit : sqrt(3), L1 3
+
+    Pseudo-code
+    -----------
+    S, T, V = 0, 0, 0
+    for each unit, for each column j:
+        p[g, l] = sum of a over the rows of the unit in group g with level l
+        w[g] = sum over l of p[g, l]
+        for each pair of groups g, h:
+            for each level l:
+                S[j, l, g, h] += p[g, l] p[h, l]
+                T[j, l, g, h] += p[g, l] w[h]
+            V[j, g, h] += w[g] w[h]
+    return S, T, V
+
+    Proof
+    -----
+    docs/method.md, 10; sensitivities are of one column; tests/audit/test_describing.py
     """
     pairs = grouping.groups**2
     lengths = pairs * (2 * levels.sizes + 1)
@@ -520,6 +629,33 @@ def histograms(numbers: Numbers, cuts: Cuts, grouping: Grouping, neighbours: Adj
     Guarantee [column_histograms_sensitivity]: one column moves by at most sqrt 2 or 1, its counts
     by 2 or 1 together, whatever the cuts are: a record is in one bin of it or in none, and that
     depends on the record alone.
+
+    Input
+    -----
+    numbers v per column, public or released ``cuts`` per group and column, and shares a
+
+    Output
+    ------
+    per column and group one count per bin
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2), L1 2
+    add-remove, add-remove-unit : 1, L1 1
+
+    Pseudo-code
+    -----------
+    c = 0
+    for each row i with a group g, for each column j:
+        if v_ij is not missing:
+            k = cell of v_ij among the 65,536 of the public range
+            b = number of cuts of (g, j) that are below k
+            c[j, g, b] += a_i
+    return c
+
+    Proof
+    -----
+    docs/method.md, 10; sensitivities are of one column; tests/audit/test_describing.py
     """
     p = len(numbers.positions)
     bins = cuts.bins + 1  # the last is for missing values
@@ -572,6 +708,33 @@ def distance_squares(
 
     Guarantee [spreads_sensitivity]: with k functions one column moves by at most sqrt(4k) or
     sqrt(2k), sizes by 4k or 2k, as every y lies in [0, 1] and no entry is below 0.
+
+    Input
+    -----
+    numbers v per column, released ``centre`` and ``points``, groups, and shares a, by unit
+
+    Output
+    ------
+    per column, group and function 2 numbers
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(4*k), L1 4*k
+    add-remove, add-remove-unit : sqrt(2*k), L1 2*k
+
+    Pseudo-code
+    -----------
+    S = 0
+    for each unit, group g, column j, function f = 1..k:
+        y_i = clip(((t_i - centre) / (1 + |centre|))^2, 0, 1) for f = 1
+        y_i = 1 if v_i <= points[f - 1] else 0 for f > 1
+        Y = sum of a_i u_i y_i,  W = sum of a_i u_i over the rows of the unit in g
+        S[j, g, f] += (Y^2, Y W)
+    return S
+
+    Proof
+    -----
+    docs/method.md, 10; sensitivities are of one column; tests/audit/test_describing.py
     """
     p = len(numbers.positions)
     k = 1 if points is None else 1 + points.shape[2]
@@ -659,6 +822,7 @@ class JointQuery:
 
     Guarantee [description_stack]: it moves by at most 1, whatever the queries are: the squared L2
     sensitivities of its scaled columns add up to the shares or, where ``pure``, their L1 sensitivities do.
+    Laplace noise is refused where it is not ``pure``: its L1 sensitivity is then not bounded by 1.
     """
 
     queries: Sequence[Query]
@@ -676,11 +840,35 @@ class JointQuery:
         return found
 
     def sum(self) -> BoundedCounts:
-        """Return the sum that is released."""
+        """Return the sum that is released.
+
+        Input
+        -----
+        queries k of columns j with sensitivities D_k (L1 where ``pure``), and shares f_kj that add up to 1
+
+        Output
+        ------
+        the entries of all queries, one below the other
+
+        Sensitivity
+        -----------
+        replace, add-remove, replace-unit, add-remove-unit : 1, L1 1 if pure else inf
+
+        Pseudo-code
+        -----------
+        for each query k, for each column j:
+            c = f_kj / D_k if pure else sqrt(f_kj) / D_k
+            part[k, j] = c (1 - 2^-40) (entries of column j in query k)
+        return all parts
+
+        Proof
+        -----
+        docs/method.md, 10; tests/audit/test_describing.py
+        """
         scales = [
             scale[query.owner] for query, scale in zip(self.queries, self.scales(), strict=True)
         ]
-        return BoundedCounts(ColumnSums(self.queries, scales), 1.0, 1.0)
+        return BoundedCounts(ColumnSums(self.queries, scales), 1.0, 1.0 if self.pure else math.inf)
 
     def split(self, released: Array) -> list[Array]:
         """Return the released values, query by query, in the units of the queries."""

@@ -42,6 +42,31 @@ def histogram(edges: Array, neighbours: Adjacency) -> BoundedCounts:
 
     Guarantee [histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
     (add-remove), and the changes of its counts add up to at most 2 or 1.
+
+    Input
+    -----
+    rows x (a zero row is no record), outcomes y, shares a; public or released ``edges``
+
+    Output
+    ------
+    one count per bin, len(edges) + 1
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2), L1 2
+    add-remove, add-remove-unit : 1, L1 1
+
+    Pseudo-code
+    -----------
+    c = 0 for each bin
+    for each row i that is not the zero row:
+        b = number of edges that are at most y_i
+        c[b] += a_i
+    return c
+
+    Proof
+    -----
+    docs/method.md, 6.6 and 9 (L1); units: 8.1; tests/audit/test_linear_sensitivity.py
     """
 
     def of_block(block: Block) -> Array:
@@ -68,6 +93,32 @@ def influence_histogram(largest: float, neighbours: Adjacency) -> BoundedSum:
 
     The labels of the rows are residuals r.  The sensitivity is that of `histogram`, however wide the
     bins are.
+
+    Input
+    -----
+    rows u with weights w at a linearization, residuals r as labels, shares a
+
+    Output
+    ------
+    13 counts, the largest influences first
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    c = 0 for each bin
+    for each row i with w_i ‖u_i‖ > 0:
+        s = (w_i / a_i) ‖u_i‖ |r_i|
+        b = number of edges largest 2^-12, ..., largest 2^-1 that are at most s
+        c[b] += a_i
+    return c in reverse order
+
+    Proof
+    -----
+    docs/method.md, 6.6; units: 8.1; tests/audit/test_linear_sensitivity.py
     """
     bins = _INFLUENCE_BINS
     edges = largest * 2.0 ** -np.arange(bins - 1.0, 0.0, -1.0)

@@ -58,6 +58,32 @@ def counted_moments(
     (replace) or sqrt(1 + c²) (add-remove).  q is at most 1 long, and two q have an inner product
     w w' (u·u')² of at least 0, so the moments move by at most sqrt 2; weights are from 0 to 1.  What a
     unit adds is a mean of what rows may add.
+
+    Input
+    -----
+    rows x, a released preconditioner A, shares a
+
+    Output
+    ------
+    d(d + 1)/2 + 1 numbers
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2 + c**2)
+    add-remove, add-remove-unit : sqrt(1 + c**2)
+
+    Pseudo-code
+    -----------
+    S, m = 0, 0
+    for each row i that is not the zero row:
+        u = A x_i,  w = a_i min(1, 1 / ‖u‖^2)
+        S += w u u^T
+        m += w
+    return svec(S), c m    (c = 0.15)
+
+    Proof
+    -----
+    docs/method.md, 11; tests/audit/test_moment_release.py
     """
     # a weight moves by at most 2‖dv‖ where a row moves by dv, which .15 of it has room for
     link = linearization.link(norm2, neighbours, moment_error(linearization.row_map(norm2)))
@@ -86,6 +112,34 @@ def fourth_moments(linearization: Linearization, norm2: float, neighbours: Adjac
     Guarantee [fourth_moment_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or
     1 (add-remove): ‖q qᵀ‖ = ‖q‖² is at most 1, also of a unit, whose q is a mean of such; and two of
     them have the inner product (q·q')², which is at least 0.
+
+    Input
+    -----
+    rows x, a released preconditioner A, shares a of rows, by unit
+
+    Output
+    ------
+    m(m + 1)/2 numbers, m = d(d + 1)/2
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    S = 0
+    for each unit:
+        q = 0
+        for each row i of it:
+            u = A x_i,  w = a_i min(1, 1 / ‖u‖^2)
+            q += w svec(u u^T)
+        S += q q^T
+    return svec(S)
+
+    Proof
+    -----
+    docs/method.md, 11; tests/audit/test_moment_release.py
     """
     # q qᵀ moves by at most twice what q does, as q is at most 1 long
     link = linearization.link(norm2, neighbours, 2 * moment_error(linearization.row_map(norm2)))

@@ -60,6 +60,37 @@ class Risk:
 
     Rows lie in the unit ball.  ``n`` is the number of records or units where it is public, else a
     released one.  ``records`` is how many rows there are at most, a public number.
+
+    As a query it asks for the minimum.  Output perturbation adds noise to it; objective perturbation
+    adds b·θ to the risk, and its privacy rests on the density of the minimum, not on a sensitivity.
+
+    Input
+    -----
+    rows x of norm at most 1, labels y, shares a; a public ridge λ > 0, a loss with slope at most L; for
+    objective perturbation a random vector b
+
+    Output
+    ------
+    d numbers
+
+    Sensitivity
+    -----------
+    replace, add-remove, replace-unit, add-remove-unit : 2*L/ridge
+    of the minimum without b
+
+    Pseudo-code
+    -----------
+    F(coef) = ridge/2 ‖coef‖^2 + b·coef    (b = 0 for output perturbation)
+    for each row i:
+        z = y_i coef·x_i, or y_i - coef·x_i for a loss of the residual
+        F(coef) += a_i f(z)
+    coef = the minimiser of F, by a search that ends where the gradient is at most a public tolerance
+    return coef, drawn back to the public reach    (the gate adds noise, or a mask of the error)
+
+    Proof
+    -----
+    docs/method.md, 1 and 2; units: 8.2; tests/audit/test_sensitivity.py and
+    tests/audit/test_density_ratio.py
     """
 
     loss: Loss
@@ -125,6 +156,31 @@ class Risk:
 
         Guarantee [curvature_sensitivity]: replacing one record moves it by at most 2t in Frobenius
         norm.
+
+        Input
+        -----
+        rows x of norm at most 1, labels y, shares a; released coefficients
+
+        Output
+        ------
+        d × d numbers
+
+        Sensitivity
+        -----------
+        replace, add-remove, replace-unit, add-remove-unit : 2*t
+        with t the bound of the curvature of the loss
+
+        Pseudo-code
+        -----------
+        H = 0
+        for each row i:
+            z = y_i coef·x_i, or y_i - coef·x_i for a loss of the residual
+            H += a_i clip(f''(z), 0, t) x_i x_i^T
+        return H
+
+        Proof
+        -----
+        docs/method.md, 3; units: 8.1; tests/audit/test_sensitivity.py
         """
 
         def of_block(block: Block) -> Array:
@@ -144,6 +200,34 @@ class Risk:
         Guarantee [score_sensitivity]: replacing one record moves it by at most 2 sup f'².  For rows
         in the unit ball the supremum is over margins up to ‖coef‖, or residuals up to ‖coef‖ + 1: 2
         S(‖coef‖)² for the logistic loss, at the released coefficients.
+
+        Input
+        -----
+        rows x of norm at most 1, labels y, shares a of rows, by unit; released coefficients
+
+        Output
+        ------
+        d × d numbers
+
+        Sensitivity
+        -----------
+        replace, add-remove, replace-unit, add-remove-unit : 2*s**2
+        with s the largest |f'(z)| at these coefficients
+
+        Pseudo-code
+        -----------
+        C = 0
+        for each unit:
+            v = 0
+            for each row i of it:
+                z as in `curvature_sum`
+                v += a_i clip(f'(z), -s, s) y_i x_i    (-x_i for a loss of the residual)
+            C += v v^T
+        return C
+
+        Proof
+        -----
+        docs/method.md, 3; units: 8.1; tests/audit/test_sensitivity.py
         """
         largest = self._steepest(coef)
 
@@ -176,6 +260,30 @@ class Risk:
         non-negative multiples of the same x xᵀ.  The supremum is at most sqrt 2 L², and where slope
         and curvature peak apart 1.0356 L² (logistic loss, smoothed quantile): for the price of one
         matrix, two.
+
+        Input
+        -----
+        rows x of norm at most 1, labels y, shares a of rows, by unit; released coefficients
+
+        Output
+        ------
+        d(d + 1) numbers
+
+        Sensitivity
+        -----------
+        replace, replace-unit : sqrt(2)*m
+        add-remove, add-remove-unit : m
+        with m the largest sqrt(v² f''² + f'⁴), v = L²/t
+
+        Pseudo-code
+        -----------
+        H = `curvature_sum`
+        C = `score_sum`
+        return v svec(H), svec(C)
+
+        Proof
+        -----
+        docs/method.md, 3.1; units: 8.1; tests/audit/test_sensitivity.py
         """
         steepest = self._steepest(coef)
 

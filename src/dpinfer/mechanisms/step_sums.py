@@ -266,6 +266,37 @@ def step_sums(
     stack: a record adds ±γ e, m e eᵀ and γ² e eᵀ with e = u/‖u‖ and γ, m in [0, 1].  A unit adds a
     mean s of such scores, one of such Hessians, and s sᵀ: the squared change is convex in both,
     so a single row is the worst.
+
+    Input
+    -----
+    rows x, clipped at released limits, outcomes y, shares a; released coefficients t, preconditioner A
+    and clip b
+
+    Output
+    ------
+    d + d(d + 1)/2 numbers, and d(d + 1)/2 more with ``covariance``
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(max(4 + h, 2 + 2*c + (h + s)*(2 - 2*c**2)))
+    add-remove, add-remove-unit : sqrt(1 + h + s)
+    with h = a_H², s = a_S² <= 1/2, c = min(sqrt(1/2), 1/(2(h + s)))
+
+    Pseudo-code
+    -----------
+    g, H, C = 0, 0, 0
+    for each unit, s = 0, for each row i of it:
+        eta = t·x_i,  u = A x_i,  h = mean(eta),  h' = slope(eta),  m = largest |y - h|
+        w = min(1, 1 / (h' ‖u‖^2), B / (‖u‖ m))
+        r = clip(y_i - h, -b / (w ‖u‖), b / (w ‖u‖))
+        g += a_i w r u / b;  s += a_i w r u / b
+        H += a_i w h' u u^T    (robust: not where r was clipped)
+        after its rows: C += s s^T
+    return g, a_H svec(H), a_S svec(C)
+
+    Proof
+    -----
+    docs/method.md, 6.2 and 6.3; units: 8.1; tests/audit/test_linear_sensitivity.py
     """
     if not 1 / LARGEST < clip < LARGEST:
         raise PrivacyError(
@@ -304,6 +335,34 @@ def remainder_sum(
 
     Guarantee [remainder_sensitivity]: a record adds a vector of norm at most 1, so between neighbours
     the sum moves by at most 2 (replace) or 1 (add-remove); a unit adds a mean of such vectors.
+
+    Input
+    -----
+    rows x, clipped at released limits, shares a; released coefficients t, preconditioner A, step v and
+    clip c
+
+    Output
+    ------
+    d numbers
+
+    Sensitivity
+    -----------
+    replace, replace-unit : 2
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    R = 0
+    for each row i:
+        eta, u, h, h', w as in `step_sums`;  z = clip(u·v, -60, 60)
+        r = mean(eta + z) - h - h' z
+        r = clip(r, -c / (w ‖u‖), c / (w ‖u‖))
+        R += a_i w r u / c
+    return R
+
+    Proof
+    -----
+    docs/method.md, 6.4; units: 8.1; tests/audit/test_linked.py
     """
     if not (np.abs(step).max(initial=0.0) < LARGEST and 1 / LARGEST < clip < LARGEST):
         raise PrivacyError(

@@ -335,6 +335,30 @@ def second_moment(neighbours: Adjacency) -> BoundedSum:
 
     Guarantee [moment_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
     (add-remove), as ‖x xᵀ - z zᵀ‖² = ‖x‖⁴ + ‖z‖⁴ - 2(x·z)².
+
+    Input
+    -----
+    rows x of norm at most 1, and weights a: 1, or a row's share of its unit
+
+    Output
+    ------
+    d(d + 1)/2 numbers: the upper triangle, off-diagonal entries times sqrt 2 (svec)
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    S = 0
+    for each row i:
+        S += a_i x_i x_i^T
+    return svec(S)
+
+    Proof
+    -----
+    docs/method.md, 6.5; units: 8.1; tests/audit/test_moment_sensitivity.py
     """
     return BoundedSum(
         lambda block: svec(square(block.rows, block.weights)), second_moment_bound(neighbours)
@@ -354,6 +378,32 @@ def moment_and_score(neighbours: Adjacency, middle: float = 0.0, half: float = 1
     Guarantee [moment_and_score_sensitivity]: between neighbours it moves by at most sqrt(2 + 1/2 +
     1/32) (replace):  with c the cosine of the two rows the squares are at most max(2 - 2c², 1) and
     (1 + c)/2, whose sum is largest at c = 1/8; and by at most sqrt(1 + 1/4) (add-remove).
+
+    Input
+    -----
+    rows u = A x for a released or public A, weights w = a min(1, 1/‖u‖²), and labels or outcomes y
+
+    Output
+    ------
+    d(d + 1)/2 + d numbers: svec of the second moment, and the score at 0
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2 + 1/2 + 1/32)
+    add-remove, add-remove-unit : sqrt(1 + 1/4)
+
+    Pseudo-code
+    -----------
+    S, g = 0, 0
+    for each row i:
+        t = clip((y_i - middle) / half, -1, 1)
+        S += w_i u_i u_i^T
+        g += w_i t u_i / 2
+    return svec(S), g
+
+    Proof
+    -----
+    docs/method.md, 6.5; units: 8.1; tests/audit/test_moment_sensitivity.py
     """
 
     def of_block(block: Block) -> Array:
@@ -369,6 +419,29 @@ def exposure_total(scale: float) -> BoundedSum:
 
     Guarantee [exposure_sensitivity]: between neighbours it moves by at most 1, as a record, or a
     unit in parts, adds a number from 0 to 1.
+
+    Input
+    -----
+    rows whose last column is the logarithm of an exposure, divided by ``scale``; shares a
+
+    Output
+    ------
+    1 number
+
+    Sensitivity
+    -----------
+    replace, add-remove, replace-unit, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    total = 0
+    for each row i that is not the zero row:
+        total += a_i exp(min(scale * last column of x_i, 0))
+    return total
+
+    Proof
+    -----
+    no term is below zero or above one; units: docs/method.md, 8.1; tests/audit/test_exposure.py
     """
 
     def of_block(block: Block) -> Array:

@@ -24,7 +24,7 @@ from dpinfer.privacy.budget import (
 )
 from dpinfer.privacy.decimals import written, written_up
 from dpinfer.privacy.entries import Entry, Terms, entry_of, entry_text, header_text, terms_of
-from dpinfer.privacy.release import Additive, Release, ShownLevels
+from dpinfer.privacy.second_accountant import AccountantComparison, compare, event_tree
 from dpinfer.privacy.shares import TotalShares
 from dpinfer.privacy.store import (
     RESTORE,
@@ -525,8 +525,9 @@ class Ledger:
         Returns
         -------
         dp_accounting.DpEvent
-            A `ComposedDpEvent` with one event per release: `GaussianDpEvent` for Gaussian noise,
-            `RandomizedResponseDpEvent` for pure ε, and `ZCDpEvent` for others.
+            A `ComposedDpEvent` of entries, each a `ComposedDpEvent` with one event per release:
+            `GaussianDpEvent` for Gaussian noise, `RandomizedResponseDpEvent` for pure ε, and `ZCDpEvent`
+            for others.
 
         Raises
         ------
@@ -537,6 +538,8 @@ class Ledger:
         -----
         An accountant composes releases whose sizes were fixed beforehand.  The filters of the ledger
         also hold where later fits were chosen by earlier results, and may count a little more.
+        Noise multipliers are for the sensitivity between neighbours of this ledger: give an accountant the
+        relation ``REPLACE_SPECIAL``, as ``REPLACE_ONE`` would double it.
 
         Examples
         --------
@@ -544,10 +547,35 @@ class Ledger:
         >>> dp.Ledger(dp.ZCDP(0.5)).to_dp_event()
         ComposedDpEvent(events=[])
         """
-        from dp_accounting import dp_event  # noqa: PLC0415  (slow to load)
+        return event_tree([entry.events for entry in self.entries()])
 
-        releases = [release for entry in self.entries() for release in entry.events]
-        return dp_event.ComposedDpEvent([_dp_event(release) for release in releases])
+    def second_accountant(self) -> AccountantComparison:
+        """Return what dp_accounting counts for the releases of all entries, beside what this ledger counts.
+
+        Returns
+        -------
+        AccountantComparison
+            ``ours`` and ``theirs``, each an ε at ``delta``, the number of releases ``compared``, and the
+            releases ``without_event``, which are not.
+
+        Notes
+        -----
+        For an (ε, δ) total ours is the count of its filter, otherwise the ε at δ = 10⁻⁶ of the releases.
+        Theirs composes privacy loss distributions on a grid, and rounds up.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> ledger = dp.Ledger(dp.ApproxDP(2.0, 1e-6), unit="one person-year")
+        >>> budget = dp.ApproxDP(1.0, 1e-6)
+        >>> model = dp.LinearRegression("mdvis ~ physlm", schema=data.schema, budget=budget)
+        >>> _ = ledger.book(model.entry(20_190))
+        >>> check = ledger.second_accountant()
+        >>> print(f"{check.ours:.3f} {check.theirs:.3f} {check.ok}")
+        1.000 1.000 True
+        """
+        return compare(*self.read())
 
     def to_jsonl(self) -> str:
         """Return the header and all entries as JSON lines with their hashes, for an auditor.
@@ -799,24 +827,6 @@ def larger_delta(total: Total, asked: object) -> str:
     if asked.delta <= total.delta:
         return ""
     return f"δ = {power_of_ten(asked.delta)} is larger than the δ of the total, {power_of_ten(total.delta)}"
-
-
-def _dp_event(release: Release) -> "DpEvent":
-    """Return the event of one release: what it is known by, or its share in zCDP, which bounds it."""
-    from dp_accounting import dp_event  # noqa: PLC0415  (slow to load)
-
-    share = release.share
-    if isinstance(release, ShownLevels):
-        raise LedgerError(
-            "levels take a part of delta, and dp_accounting has no event for that: read the ledger by spent()"
-        )
-    if isinstance(share, PureDP):
-        # randomised response dominates every ε-private release (Kairouz, Oh and Viswanath, 2015)
-        return dp_event.RandomizedResponseDpEvent(2 / (1 + math.exp(share.epsilon)), 2)
-    assert isinstance(share, ZCDP)
-    if isinstance(release, Additive):
-        return dp_event.GaussianDpEvent(1 / math.sqrt(2 * share.rho))
-    return dp_event.ZCDpEvent(share.rho)
 
 
 def _amount(allowance: Allowance) -> float:

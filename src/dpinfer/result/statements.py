@@ -17,6 +17,7 @@ from dpinfer.mechanisms.step_sums import row_weights
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.links import FAMILIES, Family
 from dpinfer.privacy.budget import Budget, NoPrivacy, PureDP, weak_delta
+from dpinfer.privacy.entries import Entry
 from dpinfer.privacy.release import Release
 from dpinfer.schema.unit import ROW, Unit
 
@@ -323,6 +324,18 @@ class Privacy:
             "All rows with one id are protected together, however many there are. A person with two "
             "ids is two units, and columns that were computed from other units' rows void the promise."
         )
+
+    def fault_against(self, entry: Entry | None) -> str | None:
+        """Say why this is not what a ledger has under its release id; None if it is.
+
+        ``entry`` is the one with that id, None where there is none.
+        """
+        if entry is None:
+            return "is not in this ledger"
+        booked = (entry.events, entry.unit, entry.neighbours)
+        if (self.events, self.unit, self.neighbours) != booked:
+            return "names other releases than those booked under its id"
+        return None
 
     def alarms(self, n: int | None = None) -> list[str]:
         """List what makes the promise void, weak or uncounted; ``n`` is the number of records or

@@ -190,6 +190,30 @@ def tally(cells: Cells, units: Codes | None, adjacency: Adjacency) -> LevelCount
     the first of these in the alphabet.  No order of rows changes it, so that neighbours may differ
     in the order of all rows too: at most two counts move, by one each (replace), or one does
     (add-remove), and no other level occurs or vanishes.
+
+    Input
+    -----
+    cells of a column of text, and the id of each row where a unit has several
+
+    Output
+    ------
+    the levels that occur, and how many units have each; shown only above a threshold
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    for each unit:
+        l = the most frequent level of its rows, of several the first in the alphabet
+        c[l] += 1
+    return every l with c[l] > 0, with c[l]    (the gate adds noise and drops what is below the threshold)
+
+    Proof
+    -----
+    docs/method.md, 9; tests/audit/test_levels.py
     """
     codes, texts = _learned_codes(cells)
     if units is not None:

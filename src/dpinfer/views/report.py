@@ -30,13 +30,24 @@ from dpinfer.result.statements import BY_RECORDS
 from dpinfer.schema.design import COUNT
 from dpinfer.views import forest as pictures
 from dpinfer.views import page, table_page
+from dpinfer.views.disclosure import disclosure
 from dpinfer.views.forest_page import RESULT_NARROW, RESULT_WIDE, result_picture
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
 from dpinfer.views.plot import forest
 from dpinfer.views.promise import privacy_sections
+from dpinfer.views.registry import registry
 from dpinfer.views.side_by_side import side_by_side, write_side_by_side
 
-__all__ = ["csv", "html", "markdown", "side_by_side", "write", "write_side_by_side"]
+__all__ = [
+    "csv",
+    "disclosure",
+    "html",
+    "markdown",
+    "registry",
+    "side_by_side",
+    "write",
+    "write_side_by_side",
+]
 
 _LEVEL = 0.95  # of intervals, where nobody says another
 

@@ -1,0 +1,1 @@
+"""dpinfer beside other published methods, on the same samples: coverage, length, time."""
