@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Python keeps what it has compiled, whatever the environment says: the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo map constants queries test search test-cluster test-page figures test-serve test-r docs gallery lint format reproduce tight field split geometry linear counts units unpenalised edges describe ordinary lock clean
+.PHONY: demo map constants queries test search test-cluster test-page figures test-serve test-r dist sbom docs docs-version gallery lint format reproduce tight field split geometry linear counts units unpenalised edges describe ordinary lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -48,6 +48,14 @@ test-serve: $(PAGE)/.ready
 # What docs/howto/from-r.md says, in R with reticulate; where R or one of the packages is missing this says so.
 test-r: $(READY)
 	$(BIN)/python -m pytest -n 0 -rs tests/r
+
+# The sdist and the wheel, in dist/; the wheel is tried in an empty environment, without extras and with them.
+dist: $(READY)
+	$(BIN)/python tools/dist.py
+
+# What is installed with the wheel: a bill of materials (CycloneDX) and the licences, in dist/.
+sbom: $(READY)
+	$(BIN)/python tools/sbom.py
 
 # The map in CONTRIBUTING.md, from the modules' docstrings.
 map: $(READY)
@@ -91,6 +99,10 @@ $(PAGE)/.ready: requirements-page.lock pyproject.toml
 DOCS := .venv-docs/bin
 docs: .venv-docs/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/mkdocs build
+
+# The same for one version, beside those of other versions: site/0.1.0, and site/versions.json for the choice of one.
+docs-version: .venv-docs/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/python tools/docs_version.py
 
 gallery: .venv-docs/.ready
 	$(DOCS)/python docs/notebooks.py
