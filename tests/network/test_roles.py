@@ -28,6 +28,7 @@ def asked(site):
     waits = desk.ask("visits", question("visit ~ age + income", 0.3), "a.meier")
     deadline = time.monotonic() + 300
     while not desk.ticket(done.id).ended and time.monotonic() < deadline:
+        assert site.process.poll() is None, "the server has ended"
         time.sleep(0.2)
     assert desk.ticket(done.id).state == "answered"
     return {"answered": done.id, "waiting": waits.id, "release": published(desk)}
