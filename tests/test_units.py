@@ -16,7 +16,18 @@ import dpinfer as dp
 from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import second_moment
 from dpinfer.tables import memory as tables
-from helpers.people import AVERAGE, COLUMNS, EVERY, PERSONS, ROWS, UNIT, WEIGHTS, schema, table, tells
+from helpers.people import (
+    AVERAGE,
+    COLUMNS,
+    EVERY,
+    PERSONS,
+    ROWS,
+    UNIT,
+    WEIGHTS,
+    schema,
+    table,
+    tells,
+)
 
 TABLE, SMALL = table(), table(700, 150)
 ZCDP = dp.ZCDP(0.5)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 import dpinfer as dp
-from dpinfer.numerics.arrays import Array, Indices
+from dpinfer.numerics.arrays import Indices
 
 _MAX_VISITS = 100.0
 _PERSONS = 60_000  # of a made-up population
@@ -154,6 +154,5 @@ def sample(pooled: Pooled, people: list[Indices], rng: np.random.Generator) -> p
     """Draw persons with replacement; each one drawn is a person of its own."""
     drawn = [people[k] for k in rng.integers(0, len(people), pooled.persons)]
     table = pooled.table.iloc[np.concatenate(drawn)].reset_index(drop=True)
-    sizes: Array = np.array([len(rows) for rows in drawn])
-    table["id"] = np.repeat(np.arange(len(drawn)), sizes)
+    table["id"] = np.repeat(np.arange(len(drawn)), [len(rows) for rows in drawn])
     return table

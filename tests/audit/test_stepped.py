@@ -201,11 +201,12 @@ def test_where_every_row_counts_nothing_but_releases_decides_either(kind, code, 
     assert result.model.unit.every
 
 
-def played(kind, code, weighted, terms, monkeypatch, *, every=False):  # noqa: PLR0913
+def played(kind, code, weighted, terms, monkeypatch, *, every=False):
     """The result of a fit, after its releases were played to other records."""
     column = "id" if code.units else ""
     weights = "w" if weighted else ""
-    unit = Unit("one record", column, weights=weights, max_weight=2.0, every=every)
+    rows = "every" if every else 1.0
+    unit = Unit("one record", column, rows, weights=weights, max_weight=2.0)
     steps = steps_of(kind, plan_of(kind, dp.ZCDP(0.5), code), terms, unit)
     n = 1500
     monkeypatch.setattr(recipe, "Gate", Recorder)
@@ -258,7 +259,7 @@ def test_every_sum_is_finite_whatever_the_records_hold(kind, code, monkeypatch):
 @pytest.mark.parametrize("kind", EVERY)
 def test_sums_over_units_are_finite_whatever_their_rows_hold(kind, monkeypatch):
     """One unit of most of the rows, units of rows that cannot be encoded, and values of every size."""
-    unit = Unit("one record", "id", every=True)
+    unit = Unit("one record", "id", "every")
     steps = steps_of(kind, plan_of(kind, dp.ZCDP(0.5), "replace-unit"), unit=unit)
     exact = []
 

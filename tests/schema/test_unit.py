@@ -11,8 +11,8 @@ from helpers.people import AVERAGE, COLUMNS, EVERY, UNIT, WEIGHTS, schema
 PERSON = Unit("one person", "person", 1.0)
 GOOD = {
     AVERAGE: PERSON,
-    EVERY: Unit("one person", "person", every=True),
-    UNIT + "units = 5908\n": Unit("one person", "person", number=5908, every=True),
+    EVERY: Unit("one person", "person", rows="every"),
+    UNIT + "units = 5908\n": Unit("one person", "person", number=5908, rows="every"),
     UNIT + "units = 10\n" + WEIGHTS: Unit("one person", "person", 1.0, 10, "w", 6.0),
     WEIGHTS: Unit(weights="w", max_weight=6.0),
     'unit = "one visit"\n' + WEIGHTS: Unit("one visit", weights="w", max_weight=6.0),
@@ -113,5 +113,5 @@ def test_a_draft_says_how_persons_with_several_rows_are_declared():
     )
     start, end = filled.index("[columns.person]"), filled.index("[columns.on]")
     assert dp.Schema.parse(filled[:start] + filled[end:]).unit == Unit(
-        "one person", "person_id", every=True
+        "one person", "person_id", rows="every"
     )

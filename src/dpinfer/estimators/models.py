@@ -40,7 +40,7 @@ from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
-from dpinfer.schema.unit import ROW, Unit, counts_every_row
+from dpinfer.schema.unit import EVERY, ROW, Unit, counts_every_row
 from dpinfer.tables.cells import numbers
 from dpinfer.tables.ids import identities
 from dpinfer.tables.levels import level_codes
@@ -405,7 +405,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             column="units" if ids else "",
             weights="weights" if weighted else "",
             max_weight=1.0 if self._max_weight is None else self._max_weight,
-            every=every and ids and not weighted,
+            rows=EVERY if every and ids and not weighted else 1.0,
         )
 
     @staticmethod

@@ -50,7 +50,7 @@ class Unit:
     unit).  A larger number, as in results of earlier versions, lets rows count alike up to that number.
     ``number`` is that of units, where public.
 
-    With ``every`` every row counts once in regressions that bound a unit as a whole
+    Where ``rows`` is "every" every row counts once in regressions that bound a unit as a whole
     (`dpinfer.mechanisms.unit_sums`); what else reads such a unit takes the average one (`averaged`).
 
     With a column of sampling ``weights`` ω a row counts ω/max(max_weight, sum of ω over its unit):
@@ -62,19 +62,16 @@ class Unit:
 
     name: str = "one record"
     column: str = ""
-    rows: float = 1.0
+    rows: float | str = 1.0
     number: int | None = None
     weights: str = ""
     max_weight: float = 1.0
     largest: int = DEFAULT_MAX_RECORDS
-    every: bool = False
 
     def __post_init__(self) -> None:
-        if not _is_number(self.rows, 1.0):
-            raise InputError(
-                f"rows must be {AVERAGE!r} or a number of at least 1, not {self.rows!r}"
-            )
-        if self.every and (not self.column or self.weights or self.rows != 1):
+        if not self.every and not _is_number(self.rows, 1.0):
+            raise InputError(f"{_ROWS}; not {self.rows!r}")
+        if self.every and (not self.column or self.weights):
             raise InputError("every row counts once only where there are ids, and no weights")
         if not _is_number(self.max_weight, _POSITIVE):
             raise InputError(
@@ -129,17 +126,24 @@ class Unit:
     @property
     def max_total(self) -> float:
         """Return the largest total weight of the rows of a unit; larger ones are scaled down."""
-        return self.max_weight if self.weights else self.rows
+        if self.weights:
+            return self.max_weight
+        return 1.0 if self.every else float(self.rows)
 
     @property
     def equal_weights(self) -> bool:
         """Whether every unit counts 1, so that the total is their number."""
-        return not self.weights and self.rows == 1 and not self.every
+        return not self.weights and self.rows == 1
+
+    @property
+    def every(self) -> bool:
+        """Whether every row of a unit counts once, however many there are."""
+        return self.rows == EVERY
 
     @property
     def averaged(self) -> "Unit":
         """Return the same unit with equal weights of units, for methods that cannot let every row count."""
-        return replace(self, every=False)
+        return replace(self, rows=1.0) if self.every else self
 
 
 ROW = Unit()
@@ -190,10 +194,10 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
             "weights",
             "column",
         )
-    every = _every(table, weighted=bool(weight_column))
+    rows = _rows(table, weighted=bool(weight_column))
     number = _number_of_units(table)
     largest = _largest_table(table)
-    return Unit(name, column, 1.0, number, weight_column, max_weight, largest, every)
+    return Unit(name, column, rows, number, weight_column, max_weight, largest)
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
@@ -203,8 +207,7 @@ def entries_of(unit: Unit) -> dict[str, Any]:
     if unit.many:
         table["column"] = unit.column
         if not unit.weights:
-            average = AVERAGE if unit.rows == 1 else _plain(unit.rows)
-            table["rows"] = EVERY if unit.every else average
+            table["rows"] = EVERY if unit.every else _word(float(unit.rows))
         if unit.number is not None:
             table["units"] = unit.number
     if unit.largest > DEFAULT_MAX_RECORDS:
@@ -216,8 +219,13 @@ def entries_of(unit: Unit) -> dict[str, Any]:
     return entries
 
 
-def _every(table: Mapping[str, Any], *, weighted: bool) -> bool:
-    """Return whether every row counts once; a number of rows that count alike is no longer read."""
+def _word(rows: float) -> str | float:
+    """Return "average", or the number of rows that counted alike in earlier versions."""
+    return AVERAGE if rows == 1 else _plain(rows)
+
+
+def _rows(table: Mapping[str, Any], *, weighted: bool) -> float | str:
+    """Return the rows that count; a number of rows that count alike is no longer read."""
     rows = table.get("rows")
     if weighted and rows is not None:
         raise SchemaError(
@@ -228,7 +236,7 @@ def _every(table: Mapping[str, Any], *, weighted: bool) -> bool:
         )
     if rows not in (None, AVERAGE, EVERY):
         raise SchemaError(f"{_ROWS}; not {short(rows)}", "unit", "rows")
-    return not weighted and rows != AVERAGE
+    return 1.0 if weighted or rows == AVERAGE else EVERY
 
 
 def _number_of_units(table: Mapping[str, Any]) -> int | None:
