@@ -2,6 +2,7 @@
 anything.
 """
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -71,7 +72,7 @@ def test_guarantee_stepped_composition(kind, budget, numbers):
     """Gaussian sums that spend the budget to the last digit and no more, with a release of scales
     or without.
     """
-    for code, every in [(code, every) for code in Adjacency for every in (False, code.units)]:
+    for code, every in itertools.product(Adjacency, (False, True)):
         releases = PLANS[kind](budget, code).releases(numbers=numbers, every=every).all
         assert all(
             isinstance(release, NoisySum) and isinstance(release.share, dp.ZCDP)
