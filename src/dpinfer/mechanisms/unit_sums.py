@@ -189,6 +189,36 @@ def unit_stack(link: Linked, clip: float, stack: Stack, *, covariance: bool = Tr
     Guarantee [unit_stack_sensitivity]: between neighbours it moves by at most sqrt(4 + 2 a_H²) (replace) or
     sqrt(1 + a_H² + a_S²) (add-remove), whatever the rows of a unit are: it adds (g, a_H P, a_S g gᵀ) with ‖g‖ <= 1
     and P positive semidefinite, ‖P‖_F <= 1.
+
+    Input
+    -----
+    whole units: rows u, residuals r = y - h, slopes h' >= 0 and counts c >= 0 of their rows, each a function
+    of that unit and of released numbers; a released clip b.  Shares and weights of rows are not used
+
+    Output
+    ------
+    d + d(d + 1)/2 numbers, and d(d + 1)/2 more with ``covariance``
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(4 + 2*h)
+    add-remove, add-remove-unit : sqrt(1 + h + s)
+    with h = a_H², s = a_S² <= 1/2
+
+    Pseudo-code
+    -----------
+    G, H, C = 0, 0, 0
+    for each unit with rows j:
+        w = min(1, 1 / ‖sum_j c_j h'_j u_j u_j^T‖_F)
+        g = w (sum_j c_j r_j u_j) / b
+        g = g / max(1, ‖g‖)
+        G += g;  C += g g^T
+        H += w sum_j c_j h'_j u_j u_j^T
+    return G, a_H svec(H), a_S svec(C)
+
+    Proof
+    -----
+    docs/method.md, 8.5; tests/audit/test_unit_sums.py
     """
     _require_clip(clip)
     a_h = math.sqrt(stack.hessian)
@@ -213,6 +243,32 @@ def unit_remainder(
 
     Guarantee [unit_remainder_sensitivity]: a unit adds a vector of norm at most 1, so between neighbours the sum
     moves by at most 2 (replace) or 1 (add-remove).
+
+    Input
+    -----
+    whole units, as in `unit_stack`, with predictors eta; a released step a and clip b
+
+    Output
+    ------
+    d numbers
+
+    Sensitivity
+    -----------
+    replace, replace-unit : 2
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    R = 0
+    for each unit with rows j:
+        w = min(1, 1 / ‖sum_j c_j h'_j u_j u_j^T‖_F);  z_j = u_j·a
+        v = w sum_j c_j (h(eta_j + z_j) - h(eta_j) - h'(eta_j) z_j) u_j / b
+        R += v / max(1, ‖v‖)
+    return R
+
+    Proof
+    -----
+    docs/method.md, 8.5; tests/audit/test_unit_sums.py
     """
     _require_clip(clip)
     if not np.abs(step).max(initial=0.0) < LARGEST:
@@ -233,6 +289,32 @@ def unit_influences(link: Linked, largest: float, neighbours: Adjacency) -> Boun
     """Count influences ‖w s‖ of units in the bins largest · 2⁻ᵏ, the largest first, all smaller ones in the last.
 
     A unit without an influence is in no bin.  The sensitivity is that of `unit_histogram`.
+
+    Input
+    -----
+    whole units, as in `unit_stack`; a public or released largest influence
+
+    Output
+    ------
+    13 counts
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    n = 0 for each bin
+    for each unit with rows j:
+        w = min(1, 1 / ‖sum_j c_j h'_j u_j u_j^T‖_F)
+        size = ‖w sum_j c_j r_j u_j‖
+        if size > 0: n[its bin] += 1
+    return n, the bin of the largest sizes first
+
+    Proof
+    -----
+    docs/method.md, 8.5; tests/audit/test_unit_sums.py
     """
     edges = largest * 2.0 ** -np.arange(_OCTAVES - 1.0, 0.0, -1.0)
     counted = unit_histogram(lambda block: _norms(link(block).scores), edges, neighbours)
@@ -240,7 +322,33 @@ def unit_influences(link: Linked, largest: float, neighbours: Adjacency) -> Boun
 
 
 def unit_row_counts(neighbours: Adjacency) -> BoundedSum:
-    """Count units by their number of rows, those that could be encoded; the bins are public."""
+    """Count units by their number of rows, those that could be encoded; the bins are public.
+
+    Input
+    -----
+    whole units with their rows x; a zero row could not be encoded
+
+    Output
+    ------
+    41 counts: of 1, 2, 3, 4 and 5, 6 and 7 rows, and so on
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    n = 0 for each bin
+    for each unit:
+        size = number of its rows that are not the zero row
+        if size > 0: n[its bin] += 1
+    return n
+
+    Proof
+    -----
+    docs/method.md, 8.5; tests/audit/test_unit_sums.py
+    """
 
     def rows_of(block: Block) -> Array:
         present = (block.rows[:, 0] != 0).astype(float)
@@ -256,6 +364,32 @@ def unit_histogram(
 
     Guarantee [unit_histogram_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
     (add-remove): a unit is in one bin, whatever its number is.
+
+    Input
+    -----
+    whole units; ``size``, one number of each, a function of that unit and of released numbers; public or
+    released ``edges``
+
+    Output
+    ------
+    one count per bin, len(edges) + 1
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    n = 0 for each bin
+    for each unit:
+        s = size of the unit
+        if s > 0: n[number of edges that are at most s] += 1
+    return n
+
+    Proof
+    -----
+    docs/method.md, 8.5; tests/audit/test_unit_sums.py
     """
 
     def of_block(block: Block) -> Array:
