@@ -35,6 +35,7 @@ from dpinfer.result.statements import (
     Model,
     Privacy,
     Words,
+    weighing,
 )
 from dpinfer.schema.columns import Outcome
 from dpinfer.schema.features import Features
@@ -228,6 +229,8 @@ class MomentRelease:
                 f"Price {self.price:.2f}: intervals are about {math.sqrt(1 + self.price):.2f} times as long as without "
                 f"noise, as if from {self.geometry.effective:,.0f} {unit.word}."
             )
+        if unit.many:
+            found += [f"{one}." for one in weighing(unit)]
         lost = self.weight_loss
         if lost is not None:
             found.append(
