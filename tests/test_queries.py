@@ -11,7 +11,7 @@ from tools import queries
 import dpinfer as dp
 from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import column_histograms
-from dpinfer.mechanisms import column_sums, histograms, moment_sums, step_sums, sums
+from dpinfer.mechanisms import column_sums, histograms, moment_sums, step_sums, sums, unit_sums
 from dpinfer.mechanisms.column_sums import Cuts, Grouping, JointQuery, Levels, Numbers
 from dpinfer.mechanisms.moment_sums import COUNT_WEIGHT
 from dpinfer.mechanisms.risk import Risk
@@ -29,6 +29,7 @@ CUTS = Cuts([[np.array([5])], [np.array([7])]])
 GROUPS = {False: Grouping(), True: Grouping(True, 2)}
 EDGES = np.tile(np.linspace(-1.0, 1.0, 9), (3, 1))
 CENTRE = np.zeros((2, 1))
+UNITS = unit_sums.linked_units(AT, 1.0, 2.0)
 POINTS = np.zeros((2, 1, 2))
 
 
@@ -69,6 +70,11 @@ CODE = {
     "Risk.stacked_sum": (lambda a: risk(a).stacked_sum(LINE), {"m": 1.0356}),
     "step_sums": (lambda a: step_sums.step_sums(AT, 1.0, Stack(0.5, 0.45, a), 2.0), STACK),
     "remainder_sum": (lambda a: step_sums.remainder_sum(AT, LINE, 1.0, 2.0, a), {}),
+    "unit_stack": (lambda a: unit_sums.unit_stack(UNITS, 1.0, Stack(0.5, 0.45, a)), STACK),
+    "unit_remainder": (lambda a: unit_sums.unit_remainder(UNITS, IDENTITY, LINE, 1.0, a), {}),
+    "unit_influences": (lambda a: unit_sums.unit_influences(UNITS, 1.0, a), {}),
+    "unit_row_counts": (unit_sums.unit_row_counts, {}),
+    "unit_histogram": (lambda a: unit_sums.unit_histogram(len, np.zeros(3), a), {}),
     "second_moment": (sums.second_moment, {}),
     "moment_and_score": (sums.moment_and_score, {}),
     "exposure_total": (lambda a: sums.exposure_total(1.0), {}),

@@ -16,7 +16,18 @@ import dpinfer as dp
 from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import second_moment
 from dpinfer.tables import memory as tables
-from helpers.people import AVERAGE, COLUMNS, PERSONS, ROWS, UNIT, WEIGHTS, schema, table, tells
+from helpers.people import (
+    AVERAGE,
+    COLUMNS,
+    EVERY,
+    PERSONS,
+    ROWS,
+    UNIT,
+    WEIGHTS,
+    schema,
+    table,
+    tells,
+)
 
 TABLE, SMALL = table(), table(700, 150)
 ZCDP = dp.ZCDP(0.5)
@@ -31,7 +42,7 @@ MODELS = {
 }
 HEADS = {
     "average": AVERAGE,
-    "up to 3": UNIT + "rows = 3\n",
+    "every": EVERY,
     "declared": AVERAGE + f"units = {PERSONS}\n",
     "weights": UNIT + WEIGHTS,
 }
@@ -68,7 +79,7 @@ def test_nothing_tells_the_number_of_rows(model, head):
     assert all("records" not in row for row in csv.reader(io.StringIO(pages[2])))
 
 
-@pytest.mark.parametrize("head", [AVERAGE, UNIT + "rows = 2\n", UNIT + WEIGHTS])
+@pytest.mark.parametrize("head", [AVERAGE, EVERY, UNIT + WEIGHTS])
 def test_a_private_number_of_units_is_not_told_either(head):
     model = dp.LogisticRegression(
         "y ~ a + b", schema=schema(head), budget=ZCDP, neighbours="add-remove", insecure_seed=3
@@ -134,7 +145,7 @@ def test_equal_fits_to_the_bit():
     assert model.fit(other).result_.to_json() == first
 
 
-@pytest.mark.parametrize("head", [AVERAGE, UNIT + "rows = 3\n", UNIT + WEIGHTS])
+@pytest.mark.parametrize("head", [AVERAGE, EVERY, UNIT + WEIGHTS])
 def test_the_order_of_rows_does_not_matter(head):
     """A person's rows stand anywhere; together, sorted or shuffled, the totals are the same."""
     totals = []
@@ -255,7 +266,7 @@ def test_a_unit_never_counts_more_than_one():
         _, found = block(SMALL, head)
         together = np.add.reduceat(found.shares, found.starts)
         assert together.max() <= 1
-        if head in (AVERAGE, HEADS["declared"]):
+        if head != HEADS["weights"]:
             assert together.min() > 1 - 1e-5
 
 
@@ -299,11 +310,9 @@ def test_a_weight_is_as_good_as_copies():
 def test_the_average_person_is_not_the_average_row():
     """One row each or twenty: with "average" a person's rows count as one."""
     many = pd.concat([SMALL, *[SMALL[SMALL["person"] == 1]] * 20])
-    heads = {"average": AVERAGE, "rows": UNIT + "rows = 1000\n"}
+    heads = {"average": AVERAGE, "rows": EVERY}
     fits = {
-        key: dp.LogisticRegression(
-            "y ~ a", schema=schema(head), budget=dp.NoPrivacy(), target="unpenalised"
-        )
+        key: dp.LogisticRegression("y ~ a", schema=schema(head), budget=dp.NoPrivacy())
         for key, head in heads.items()
     }
     before = {key: fit.fit(SMALL).result_.estimate for key, fit in fits.items()}
@@ -338,13 +347,14 @@ def test_what_a_result_says_of_units():
         assert words in dp.report.markdown(private)
     assert "Someone behind several" not in dp.report.markdown(private)
     capped = (
-        MODELS["logistic"](schema=schema(UNIT + "rows = 5\n"), insecure_seed=1)
+        MODELS["logistic"](schema=schema(EVERY), insecure_seed=1)
         .fit(SMALL)
         .result_.model.estimand()
     )
-    assert (
-        "Rows count alike up to 5 per unit, and a unit with more of them counts as 5 rows" in capped
-    )
+    assert "Every row counts once, so this is about the average row" in capped
+    assert "what all rows of a unit add to the score is clipped" in capped
+    other = MODELS["svm"](schema=schema(EVERY), insecure_seed=1).fit(SMALL).result_
+    assert "Every unit counts once" in other.model.estimand()
     heavy = MODELS["svm"](schema=schema(UNIT + WEIGHTS), insecure_seed=1).fit(SMALL).result_
     assert "Units whose weights add up to more than 6 are trimmed" in heavy.model.estimand()
     assert "raked or calibrated to the margins" in " ".join(heavy.summary(full=True).split())
@@ -403,7 +413,7 @@ def test_arrays_say_the_same_as_a_table():
         bounds=(0, 10), classes=(False, True), budget=ZCDP, insecure_seed=2
     )
     frame = (
-        dp.LogisticRegression("y ~ a", schema=schema(), budget=ZCDP, insecure_seed=2)
+        dp.LogisticRegression("y ~ a", schema=schema(EVERY), budget=ZCDP, insecure_seed=2)
         .fit(SMALL)
         .result_
     )
@@ -412,9 +422,11 @@ def test_arrays_say_the_same_as_a_table():
     arrays.set_params(insecure_seed=None, ledger=ledger).fit(X, y, units=SMALL["person"])
     assert arrays.result_.privacy.unit == ledger.entries()[0].unit == "one unit"
     with pytest.raises(dp.InputError, match="rows= is for units="):
-        dp.LogisticRegression(bounds=(0, 10), rows=3, budget=ZCDP).fit(X, y)
+        dp.LogisticRegression(bounds=(0, 10), rows="average", budget=ZCDP).fit(X, y)
+    with pytest.raises(dp.InputError, match='"every" or "average"'):
+        dp.LogisticRegression(bounds=(0, 10), rows=3, budget=ZCDP).fit(X, y, units=SMALL["person"])
     with pytest.raises(dp.InputError, match="declared in the schema"):
-        dp.LogisticRegression("y ~ a", schema=schema(), rows=3, budget=ZCDP).fit(SMALL)
+        dp.LogisticRegression("y ~ a", schema=schema(), rows="every", budget=ZCDP).fit(SMALL)
 
 
 def test_predictions_need_no_ids():

@@ -2,6 +2,7 @@
 anything.
 """
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -35,6 +36,7 @@ PLANS = {
     "counts": lambda budget, code: dp.PoissonPlan(budget, neighbours=code),
 }
 FITTED = (*PLANS, "rates")  # counts with an exposure
+EVERY = ("logistic", "least squares", "counts", "rates")
 BUDGETS = [dp.ZCDP(0.3), dp.ZCDP(1e-4), dp.ApproxDP(1.0, 1e-6), dp.ApproxDP(0.1, 1e-9)]
 
 
@@ -70,8 +72,8 @@ def test_guarantee_stepped_composition(kind, budget, numbers):
     """Gaussian sums that spend the budget to the last digit and no more, with a release of scales
     or without.
     """
-    for code in Adjacency:
-        releases = PLANS[kind](budget, code).releases(numbers=numbers).all
+    for code, every in itertools.product(Adjacency, (False, True)):
+        releases = PLANS[kind](budget, code).releases(numbers=numbers, every=every).all
         assert all(
             isinstance(release, NoisySum) and isinstance(release.share, dp.ZCDP)
             for release in releases
@@ -100,7 +102,8 @@ def asked_of(source, what):
     rng = np.random.default_rng(5)
     rows = rng.uniform(-1, 1, (60, source.dim)) / 3
     rows[:, 0] = 0.3
-    block = Block(rows, np.resize([1.0, -1.0, 0.3, 0.07, 0.02, 0.004], 60))
+    labels = np.resize([1.0, -1.0, 0.3, 0.07, 0.02, 0.004], 60)
+    block = Block(rows, labels, starts=np.arange(0, 60, 3))
     for change in reversed(changes):
         block = change(block)
     with np.errstate(all="ignore"):
@@ -191,10 +194,20 @@ def test_limits_of_winsorised_numbers_are_released_values_too(kind, code, monkey
     assert result.geometry.clipped
 
 
-def played(kind, code, weighted, terms, monkeypatch):
+@pytest.mark.parametrize("code", [Adjacency.REPLACE_UNIT, Adjacency.ADD_REMOVE_UNIT])
+@pytest.mark.parametrize("kind", EVERY)
+def test_where_every_row_counts_nothing_but_releases_decides_either(kind, code, monkeypatch):
+    """Also the mean number of rows of a unit is a release: the other records have one row each."""
+    result = played(kind, code, False, TERMS, monkeypatch, every=True)
+    assert result.model.unit.every
+
+
+def played(kind, code, weighted, terms, monkeypatch, *, every=False):
     """The result of a fit, after its releases were played to other records."""
     column = "id" if code.units else ""
-    unit = Unit("one record", column, weights="w" if weighted else "", max_weight=2.0)
+    weights = "w" if weighted else ""
+    rows = "every" if every else 1.0
+    unit = Unit("one record", column, rows, weights=weights, max_weight=2.0)
     steps = steps_of(kind, plan_of(kind, dp.ZCDP(0.5), code), terms, unit)
     n = 1500
     monkeypatch.setattr(recipe, "Gate", Recorder)
@@ -241,6 +254,29 @@ def test_every_sum_is_finite_whatever_the_records_hold(kind, code, monkeypatch):
     y = np.resize([1.0, 0.0 if isinstance(steps, PoissonSteps) else -1.0], 900)
     fit(steps, source_of(steps, x, y), Subject(), None, 1)
     fit(steps, hopeless(steps, 900), Subject(), None, 1)
+    assert all(np.isfinite(sums).all() for sums in exact)
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_sums_over_units_are_finite_whatever_their_rows_hold(kind, monkeypatch):
+    """One unit of most of the rows, units of rows that cannot be encoded, and values of every size."""
+    unit = Unit("one record", "id", "every")
+    steps = steps_of(kind, plan_of(kind, dp.ZCDP(0.5), "replace-unit"), unit=unit)
+    exact = []
+
+    class Watched(Gate):
+        def release(self, booked, source, what) -> Released:
+            exact.append(source.total(what.of_block))
+            return super().release(booked, source, what)
+
+    monkeypatch.setattr(recipe, "Gate", Watched)
+    x = values(steps, 6000, 1)
+    x[::3] = [1e300, -1e300, 1.0, 1e300][: x.shape[1]]
+    x[1::7] = np.nan
+    ids = np.maximum(np.arange(6000) - 4000, 0)
+    x[ids > 1900] = np.nan
+    y = np.resize([1.0, 0.0 if isinstance(steps, PoissonSteps) else -1.0], 6000)
+    fit(steps, source_of(steps, x, y, ids), Subject(), None, 1)
     assert all(np.isfinite(sums).all() for sums in exact)
 
 

@@ -36,7 +36,7 @@ def everything(folder, name):
     )
 
 
-@pytest.mark.parametrize("rows", ['rows = "average"', "rows = 3", f"rows = 2.5\nunits = {PERSONS}"])
+@pytest.mark.parametrize("rows", ['rows = "average"', 'rows = "every"', f"units = {PERSONS}"])
 def test_nothing_tells_the_number_of_rows(folder, rows):
     (folder / "schema.toml").write_text(UNIT + rows + "\n" + COLUMNS, encoding="utf-8")
     shown = [ledger(folder)]

@@ -65,6 +65,13 @@ FITS = {
     ),
     "huber": (rows, lambda: tables.SCHEMA, dp.HuberRegression, "cost ~ w + sex", {}),
     "persons": (persons, people.schema, dp.LogisticRegression, "y ~ a + b", {}),
+    "every row of persons": (
+        persons,
+        lambda: people.schema(people.EVERY),
+        dp.LogisticRegression,
+        "y ~ a + b",
+        {},
+    ),
     "weighted persons": (
         persons,
         lambda: people.schema(people.UNIT + people.WEIGHTS),

@@ -154,8 +154,8 @@ def test_the_score_after_a_step_is_known_but_for_noise():
     final_step = PoissonSteps._final_step
 
     class Watched(PoissonSteps):
-        def _first_step(self, gate, release, source, n, pilot, sizes):
-            super()._first_step(gate, release, source, n, pilot, sizes)
+        def _first_step(self, gate, release, source, n, pilot, sizes, context):
+            super()._first_step(gate, release, source, n, pilot, sizes, context)
             coef = pilot.local_model.coef.copy()
             coef[0] -= 0.3  # so that the last step is a long one
             return coef

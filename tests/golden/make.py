@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import dpinfer as dp
+from dpinfer.schema.unit import Unit
 
 STORED = Path(__file__).with_name("fits.json")
 SEED = 20190
@@ -80,6 +81,15 @@ def _rates(n=6000, **options):
         **options,
     )
     return model.fit(X, y, units=np.arange(n) // 2, exposure=exposure).result_
+
+
+def _every(model, outcome, **options):
+    """A fit of the demo with made-up ids, of four rows each, in which every row counts."""
+    demo = dp.datasets.rand_hie()
+    table = demo.table.assign(id=np.arange(len(demo.table)) // 4)
+    schema = dp.Schema(demo.schema.columns, Unit("one person", "id", "every"))
+    formula = demo.formula.replace("visit", outcome)
+    return model(formula, schema=schema, insecure_seed=SEED, **options).fit(table).result_
 
 
 def _arrays(model, n=4000, **options):
@@ -149,7 +159,14 @@ FITS = {
     "asked counts add-remove": lambda: _counted(
         plan=dp.PoissonPlan(dp.ZCDP(0.5), neighbours="add-remove")
     ),
-    "asked rates by units": lambda: _rates(budget=dp.ZCDP(0.5)),
+    "asked rates by units": lambda: _rates(budget=dp.ZCDP(0.5), rows="average"),
+    "every row of rates": lambda: _rates(budget=dp.ZCDP(0.5)),
+    "every row of visits": lambda: _every(
+        dp.LinearRegression, "log(1 + mdvis)", budget=dp.ApproxDP(1.0, 1e-6)
+    ),
+    "every row of outcomes": lambda: _every(
+        dp.LogisticRegression, "visit", budget=dp.ZCDP(0.3), adjacency="add-remove"
+    ),
     "asked approx": lambda: _rand(budget=dp.ApproxDP(1.0, 1e-6)),
     "asked small": lambda: _rand(budget=dp.ZCDP(0.002)),
     "asked zcdp": lambda: _rand(budget=dp.ZCDP(0.5), target="ordinary"),

@@ -23,6 +23,7 @@ low = 0
 high = 2
 """
 UNIT = '[unit]\nname = "one person"\ncolumn = "person"\nrows = "average"\n'
+EVERY = UNIT.replace("average", "every")
 FORMULA = "claims ~ age + region"
 WITH_OFFSET = FORMULA + " + offset(log(years))"
 SLOPES = (-0.02, 0.5, -0.4)

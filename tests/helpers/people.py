@@ -26,6 +26,7 @@ high = 20
 """
 UNIT = '[unit]\nname = "one person"\ncolumn = "person"\n'
 AVERAGE = UNIT + 'rows = "average"\n'
+EVERY = UNIT + 'rows = "every"\n'
 WEIGHTS = '[weights]\ncolumn = "w"\nmost = 6.0\n'
 
 

@@ -21,7 +21,7 @@ from helpers.searches import examples
 
 HEADS = {
     "average": AVERAGE,
-    "up to 3": UNIT + "rows = 3\n",
+    "every": UNIT + 'rows = "every"\n',
     "weights": UNIT + WEIGHTS,
 }
 NOTIONS = [Adjacency.REPLACE_UNIT, Adjacency.ADD_REMOVE_UNIT]

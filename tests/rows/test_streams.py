@@ -6,6 +6,7 @@ import gzip
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -440,10 +441,12 @@ def test_guarantee_units_in_parts(kind, tmp_path, monkeypatch):
     assert same(totals(on_disk), totals(source))  # rows without an id leave gaps in the file
 
 
-def test_units_in_a_csv_file(tmp_path, monkeypatch):
+@pytest.mark.parametrize("rows", [1.0, "every"])
+def test_units_in_a_csv_file(rows, tmp_path, monkeypatch):
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     monkeypatch.setenv("DPINFER_MEMORY", "2")
-    model = dp.LogisticRegression(FORMULA, schema=PERSONS, budget=dp.ZCDP(0.5), insecure_seed=3)
+    schema = dp.Schema(PERSONS.columns, replace(PERSONS.unit, rows=rows))
+    model = dp.LogisticRegression(FORMULA, schema=schema, budget=dp.ZCDP(0.5), insecure_seed=3)
     parted = model.fit(tmp_path / "t.csv").result_
     whole = model.fit(TABLE).result_
     assert parted.model.n == whole.model.n

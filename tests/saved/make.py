@@ -40,7 +40,7 @@ GAPS = COLUMNS.replace('levels = ["a", "b"]', 'levels = "?"').replace(
     "low = 18\nhigh = 90", 'low = "?"\nhigh = "?"'
 )
 ROWS = '[unit]\nname = "one visit"\n'
-PERSONS = '[unit]\nname = "one person"\ncolumn = "person"\nrows = 2\n'
+PERSONS = '[unit]\nname = "one person"\ncolumn = "person"\nrows = "average"\n'
 FITS = (
     (dp.LogisticRegression, "sick ~ age + group", {}),
     (dp.LinearRegression, "visits ~ age + group", {}),

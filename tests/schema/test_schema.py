@@ -385,7 +385,9 @@ def test_what_is_asked_for():
     assert set(alone.document["columns"]) == {"age", "smoker"}
     assert draft_of().asked({"new": "outcome"}, {"new": ""}, alone=False).gaps["new"].levels
     ids = draft_of(
-        GAPPED.replace('unit = "one person"', '[unit]\nname = "p"\ncolumn = "age"\nrows = 3')
+        GAPPED.replace(
+            'unit = "one person"', '[unit]\nname = "p"\ncolumn = "age"\nrows = "average"'
+        )
     )
     for columns, words in (
         ({"odd": ""}, "has no type yet: write odd:TYPE"),

@@ -6,13 +6,13 @@ import pytest
 import dpinfer as dp
 from dpinfer.schema.columns import Number
 from dpinfer.schema.unit import Unit
-from helpers.people import AVERAGE, COLUMNS, UNIT, WEIGHTS, schema
+from helpers.people import AVERAGE, COLUMNS, EVERY, UNIT, WEIGHTS, schema
 
 PERSON = Unit("one person", "person", 1.0)
 GOOD = {
     AVERAGE: PERSON,
-    UNIT + "rows = 5\n": Unit("one person", "person", 5.0),
-    UNIT + "rows = 2.5\nunits = 5908\n": Unit("one person", "person", 2.5, 5908),
+    EVERY: Unit("one person", "person", rows="every"),
+    UNIT + "units = 5908\n": Unit("one person", "person", number=5908, rows="every"),
     UNIT + "units = 10\n" + WEIGHTS: Unit("one person", "person", 1.0, 10, "w", 6.0),
     WEIGHTS: Unit(weights="w", max_weight=6.0),
     'unit = "one visit"\n' + WEIGHTS: Unit("one visit", weights="w", max_weight=6.0),
@@ -51,11 +51,9 @@ def test_digests_tell_targets_apart_and_old_ones_stay():
 
 
 BAD = {
-    "no rows": (UNIT, 1, "rows is missing, and there is no default.*average person.*average row"),
-    "rows": (UNIT + 'rows = "all"\n', 4, "rows must be 'average' or a number of at least 1, not 'all'"),
-    "few rows": (UNIT + "rows = 0.5\n", 4, "at least 1, not 0.5"),
-    "many rows": (UNIT + "rows = inf\n", 4, "at least 1, not inf"),
-    "a flag": (UNIT + "rows = true\n", 4, "at least 1, not True"),
+    "rows": (UNIT + 'rows = "all"\n', 4, 'rows must be "every" or "average".*not \'all\''),
+    "a number of rows": (UNIT + "rows = 5\n", 4, 'must be "every" or "average": "every" lets.*; not 5'),
+    "a flag": (UNIT + "rows = true\n", 4, 'must be "every" or "average".*not True'),
     "rows not filled in": (UNIT + 'rows = "?"\n', 4, "rows is not filled in"),
     "no ids": ('[unit]\nname = "n"\nrows = "average"\n', 3, "rows goes with ids: add column"),
     "no ids for a number": ('[unit]\nname = "n"\nunits = 3\n', 3, "units goes with ids: add column"),
@@ -115,5 +113,5 @@ def test_a_draft_says_how_persons_with_several_rows_are_declared():
     )
     start, end = filled.index("[columns.person]"), filled.index("[columns.on]")
     assert dp.Schema.parse(filled[:start] + filled[end:]).unit == Unit(
-        "one person", "person_id", 1.0
+        "one person", "person_id", rows="every"
     )

@@ -101,7 +101,9 @@ def test_whole_units_add_up():
     )
 
 
-@pytest.mark.parametrize("head", ["", claims.UNIT], ids=["records", "persons"])
+@pytest.mark.parametrize(
+    "head", ["", claims.UNIT, claims.EVERY], ids=["records", "persons", "every row of persons"]
+)
 def test_counts_in_parts_are_those_of_the_table(head):
     """With exposures that are missing, 0 or beyond their bound: the same fit."""
     frame = claims.table(4000)

@@ -36,7 +36,7 @@ from dpinfer.schema.design import Design
 from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.schema import READ_NOTHING
 from dpinfer.schema.terms import Response
-from dpinfer.schema.unit import ROW, Unit
+from dpinfer.schema.unit import AVERAGE, EVERY, ROW, Unit
 from dpinfer.tables import data_check as peeks
 from dpinfer.tables.arrow_files import Files
 from dpinfer.tables.memory import misfit
@@ -207,11 +207,18 @@ def _asked(
     return [*response.columns, *terms.columns, *unit.columns], names
 
 
+def _rows_word(unit: Unit) -> str | None:
+    """Return the word for how rows of a unit count, for a program."""
+    if not unit.many or unit.weights:
+        return None
+    return EVERY if unit.every else AVERAGE
+
+
 def _counts(unit: Unit) -> dict[str, Any]:
     """Return the weight of a row, for a program."""
     return {
         "ids": unit.column or None,
-        "rows": unit.rows if unit.many and not unit.weights else None,
+        "rows": _rows_word(unit),
         "units": unit.number,
         "largest_table": unit.largest,
         "weights": unit.weights or None,
@@ -262,9 +269,10 @@ def _rows_of(unit: Unit) -> dict[str, str]:
         facts["Whose rows"] = f"all with the same {unit.column} are protected together"
     if unit.many and not unit.weights:
         facts["Rows count"] = "so that every unit counts alike (the average unit)"
-        if unit.rows != 1:
+        if unit.every:
             facts["Rows count"] = (
-                f"alike up to {unit.rows:g} a unit; a unit with more of them counts as {unit.rows:g}"
+                "once each in least squares, logistic and Poisson regression without a penalty; elsewhere so that "
+                "every unit counts alike"
             )
     if unit.number is not None:
         facts["Units"] = f"{unit.number:,}, which is believed and public"

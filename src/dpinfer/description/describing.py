@@ -293,7 +293,7 @@ def describing(
     """Return what `describe` will do, checked by names and types alone."""
     require_promise(budget)
     schema = Schema.of(schema)
-    unit = schema.unit
+    unit = schema.unit.averaged
     if not isinstance(level, float) or not 0.5 <= level < 1:
         raise InputError("level must be a number between 0 and 1, at least 0.5")
     relation = Adjacency.of(adjacency or Adjacency.REPLACE, units=unit.many)

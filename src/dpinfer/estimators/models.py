@@ -40,7 +40,7 @@ from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
-from dpinfer.schema.unit import AVERAGE, ROW, Unit, rows_of
+from dpinfer.schema.unit import EVERY, ROW, Unit, counts_every_row
 from dpinfer.tables.cells import numbers
 from dpinfer.tables.ids import identities
 from dpinfer.tables.levels import level_codes
@@ -76,7 +76,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     target: str | None = None
     adjacency: str | None = None
     neighbours: str | None = None
-    rows: str | float = AVERAGE
+    rows: str | None = None
     max_weight: float | None = None
     most_weight: float | None = None
     ledger: Book | None = None
@@ -206,7 +206,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if self.formula is None:
             return self._read_arrays(X, y, units, weights, exposure)
-        declared = self.rows != AVERAGE or self._max_weight is not None
+        declared = self.rows is not None or self._max_weight is not None
         if declared or units is not None or weights is not None:
             raise InputError(
                 "with a formula units and weights are declared in the schema, [unit]: leave them out here"
@@ -395,16 +395,17 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
             )
         if not weighted and self._max_weight is not None:
             raise InputError("max_weight= is for weights: give fit the weights=, or leave it out")
-        if self.rows != AVERAGE and (weighted or not ids):
+        every = counts_every_row(self.rows)
+        if self.rows is not None and (weighted or not ids):
             raise InputError(
                 "rows= is for units= without weights=, as with weights a row counts by its weight: leave it out"
             )
         return Unit(
             name="one unit" if ids else ROW.name,
             column="units" if ids else "",
-            rows=rows_of(self.rows),
             weights="weights" if weighted else "",
             max_weight=1.0 if self._max_weight is None else self._max_weight,
+            rows=EVERY if every and ids and not weighted else 1.0,
         )
 
     @staticmethod
@@ -612,10 +613,12 @@ class LogisticRegression(LinearClassifier):
         of one unit.
     neighbours : optional
         Another name of ``adjacency``.
-    rows : "average" or a number, optional
-        With arrays and ``fit(X, y, units=ids)``: "average" (the default) lets every unit count
-        alike, whatever its number of rows; a number c lets rows count alike up to c per unit.  With
-        a formula the schema declares it.
+    rows : {"every", "average"}, optional
+        With arrays and ``fit(X, y, units=ids)``: "every" lets every row count once, as in the usual
+        regression with cluster-robust standard errors; "average" lets every unit count alike,
+        whatever its number of rows.  "every" is the default in least squares, logistic and Poisson
+        regression without a penalty; other models have "average" alone.  With a formula the schema
+        declares it.
     max_weight : float, optional
         With arrays and ``fit(X, y, weights=w)``: a public bound of the total weight of a unit, or
         of a row without ids.  What lies beyond is trimmed, and the noise grows with it.

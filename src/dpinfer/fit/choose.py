@@ -48,10 +48,17 @@ def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     if not isinstance(options.loss, NoLoss):
         check_loss(options.loss)
     for recipe in RECIPES:
-        chosen = recipe.of(design, options)
+        chosen = recipe.of(_counted(recipe, design), options)
         if chosen is not None:
             return _without_noise(chosen)
     raise _nobodys(options)
+
+
+def _counted(recipe: type[OfferedRecipe], design: Design) -> Design:
+    """Return the design, with the average unit where a recipe cannot bound a unit as a whole."""
+    if not design.unit.every or issubclass(recipe, Stepped):
+        return design
+    return replace(design, unit=design.unit.averaged)
 
 
 def _without_noise(recipe: Recipe) -> Recipe:

@@ -29,12 +29,16 @@ from dpinfer.schema.design import Design
 
 @dataclass(frozen=True, eq=False)
 class FitContext:
-    """The design, the adjacency, the noise sds of the releases, and the scaling of columns."""
+    """The design, the adjacency, the noise sds of the releases, and the scaling of columns.
+
+    ``mean_rows`` is the released mean number of rows of a unit, where every row counts once.
+    """
 
     design: Design
     neighbours: Adjacency
     scales: Scales
     scaling: ColumnScaling
+    mean_rows: float = 1.0
 
     @cached_property
     def columns(self) -> Columns:

@@ -20,7 +20,7 @@ from dpinfer.errors import InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.publishing import UNITS_CLIPPED, band, in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import NoLoss, Options
 from dpinfer.fit.step_plan import (
     CRUDE,
@@ -36,7 +36,6 @@ from dpinfer.fit.step_plan import (
 )
 from dpinfer.fit.stepped import (
     FittedModel,
-    LinearizedRows,
     Pilot,
     Stepped,
     crude_moments,
@@ -67,7 +66,7 @@ from dpinfer.inference.posterior import ReleasedFit, Step, outcome_sizes
 from dpinfer.inference.ranges import narrowed
 from dpinfer.inference.tails import Clip, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, NumberLaws, WinsorLimits, winsor_limits
-from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.step_sums import Linearization, Stack, step_sums
 from dpinfer.mechanisms.sums import Block, moment_and_score
 from dpinfer.numerics.arrays import Array, solved
@@ -276,6 +275,12 @@ class LinearSteps(Stepped[LinearPlan]):
             raise InputError("a LinearPlan has its tail: leave out tail=")
         return plan
 
+    @classmethod
+    def _with_unit(cls, design: Design, plan: LinearPlan) -> Design:
+        if plan.target == ORDINARY and plan.tail != ALL:
+            return design
+        return replace(design, unit=design.unit.averaged)
+
     @staticmethod
     def ordinary(observations: Block) -> NoiselessFit:
         """Return ordinary least squares of rows (1, x~).  NOT PRIVATE."""
@@ -320,7 +325,8 @@ class LinearSteps(Stepped[LinearPlan]):
         """Return name, estimand and method for reports."""
         geometry = in_the_geometry(self.design, "prediction")
         name = self.NAME
-        about = [ordinary_words(self.design, self.NAME), _IN_THE_BAND, geometry]
+        clipped = UNITS_CLIPPED if self.every else _IN_THE_BAND
+        about = [ordinary_words(self.design, self.NAME), clipped, geometry]
         if self.plan.target == ROBUST:
             name = "robust regression, no mean"
             about = [_HUBER, geometry]
@@ -358,7 +364,7 @@ class LinearSteps(Stepped[LinearPlan]):
             for release in releases.of(FIRST_STEP):
                 distance = math.sqrt(moments.n / len(coef)) / release.noise_sd / CLIP_SDS
                 pilot_clip = outcome_range.half / math.sqrt(row_kappa) * max(1.0, distance)
-                coef = self._pilot_step(gate, release, source, pilot, pilot_clip)
+                coef = self._pilot_step(gate, release, source, pilot, pilot_clip, context)
                 # winsor limits depend on the slopes
                 limits = self._winsor_limits(
                     numbers, coef, moments.n, column_kappa, row_kappa, outcome_range
@@ -366,13 +372,17 @@ class LinearSteps(Stepped[LinearPlan]):
                 matrix = self._geometry(moments, limits, column_kappa, row_kappa, context)
         # The clip: by the released tail of the influences around the pilot.
         linearization = self._linearization(matrix, coef, limits, context)
-        tail = self._influences(gate, source, linearization, moments.n, outcome_range, row_kappa)
+        tail = self._influences(
+            gate, source, linearization, moments.n, outcome_range, row_kappa, context
+        )
         if tail is None:
             clip = Clip(_RANGE)
         elif self.plan.target == ROBUST:
             clip = Clip(tail.point(ROBUST_CLIPPED))
             for release in releases.of(FIRST_STEP):
-                linearization = self._robust_step(gate, release, source, linearization, clip)
+                linearization = self._robust_step(
+                    gate, release, source, linearization, clip, context
+                )
         else:
             noise = self._scales().gradient / moments.n
             clip = self._chosen_clip(TailLaw(tail), limits, coef, matrix, noise)
@@ -472,24 +482,20 @@ class LinearSteps(Stepped[LinearPlan]):
         n: float,
         outcome_range: OutcomeRange,
         kappa: float,
+        context: FitContext,
     ) -> Tail | None:
         """Release the tail of influences; None where no outcome is to be clipped.
 
         Its bins begin at `LINEAR_INFLUENCE_REACH` times half the released range of outcomes: above, where hardly any
         record is, every further bin would add its noise to all cumulated counts.
         """
-        releases = self.releases_by_stage.of(INFLUENCE)
-        if not releases:
+        if not self.releases_by_stage.of(INFLUENCE):
             return None
         shorter = math.sqrt(min(1.0, self._kappa(n) / kappa))
         largest = min(_RANGE, LINEAR_INFLUENCE_REACH * outcome_range.half) * shorter
-        query = influence_histogram(largest, self.neighbours)
-        rows = LinearizedRows(source, linearization, self.design.norm2, self.neighbours)
-        counts = gate.release(releases[0], rows, query).value
+        counts, noise_sd = self._released_influences(gate, source, linearization, context, largest)
         caution = CAUTIOUS_SDS if self.plan.tail == CAUTIOUS else 0.0
-        return Tail.halving(
-            counts, n, releases[0].noise_sd, largest, caution=caution, end=_RANGE * shorter
-        )
+        return Tail.halving(counts, n, noise_sd, largest, caution=caution, end=_RANGE * shorter)
 
     def _released(
         self,
@@ -498,13 +504,15 @@ class LinearSteps(Stepped[LinearPlan]):
         source: Source,
         linearization: Linearization,
         clip: Clip,
+        context: FitContext,
     ) -> tuple[Array, Array, Array]:
         """Release score, Hessian and score covariance at a linearization."""
-        stack = self.plan.stack
+        stack = self.stack
         d = len(linearization.matrix)
-        query = step_sums(
-            linearization, clip.size, stack, self.design.norm2, robust=self.plan.target == ROBUST
-        )
+        if self.plan.target == ROBUST:
+            query = step_sums(linearization, clip.size, stack, self.design.norm2, robust=True)
+        else:
+            query = self._step_query(linearization, clip.size, context)
         return stack.split(gate.release(release, source, query).value, d, clip.size)
 
     def _robust_step(
@@ -514,9 +522,10 @@ class LinearSteps(Stepped[LinearPlan]):
         source: Source,
         linearization: Linearization,
         clip: Clip,
+        context: FitContext,
     ) -> Linearization:
         """Return the linearization after a pilot step of the robust target, whose score is not linear."""
-        score, hessian, _ = self._released(gate, release, source, linearization, clip)
+        score, hessian, _ = self._released(gate, release, source, linearization, clip, context)
         mean = float(np.trace(hessian)) / len(score)
         if mean <= SURE_SDS * self._scales(FIRST_STEP).hessian:
             return linearization
@@ -534,7 +543,7 @@ class LinearSteps(Stepped[LinearPlan]):
     ) -> Step:
         """Release the last score and matrices: the posterior takes the step, which has no remainder."""
         score, hessian, score_cov = self._released(
-            gate, self.releases_by_stage.of(ESTIMATE)[0], source, linearization, clip
+            gate, self.releases_by_stage.of(ESTIMATE)[0], source, linearization, clip, context
         )
         scales: Scales = self._scales()
         nothing = np.zeros(len(score))
@@ -568,8 +577,10 @@ class LinearSteps(Stepped[LinearPlan]):
             bias=self._clip_bias(fit, clip),
         )
 
-    def _band(self, coef: Array, fitted: FittedModel) -> Band:
+    def _band(self, coef: Array, fitted: FittedModel) -> Band | None:
         assert isinstance(fitted, FittedLinear)
+        if self.every:
+            return None
         outcome = self.design.outcome
         in_units = outcome.half * coef
         in_units[0] += outcome.centre

@@ -15,7 +15,7 @@ the posterior (`dpinfer.inference.posterior`) holds where few records are beyond
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,7 +24,7 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit import noiseless
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit
-from dpinfer.fit.publishing import in_the_geometry, ordinary_words
+from dpinfer.fit.publishing import UNITS_CLIPPED, in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import Options, Recipe
 from dpinfer.fit.step_plan import (
     CLIP,
@@ -59,10 +59,12 @@ from dpinfer.inference.constants import (
     TYPICAL_LEVEL_SHARE,
     TYPICAL_RESIDUAL,
     TYPICAL_SLOPE,
+    UNIT_INFLUENCE_REACH,
 )
 from dpinfer.inference.moments import Columns, Moments, centre_of, preconditioner, raised
 from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessian, logistic_pilot
 from dpinfer.inference.posterior import ReleasedFit
+from dpinfer.inference.tails import Clip, Tail, TailLaw
 from dpinfer.inference.winsorising import Costs, WinsorLimits, logistic, winsor_limits
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import Stack
@@ -254,6 +256,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
     def words(self, n: int | None) -> Words:  # noqa: ARG002
         """Return name, estimand and method for reports."""
         about = [ordinary_words(self.design, self.NAME), in_the_geometry(self.design, "log-odds")]
+        if self.every:
+            about.insert(1, UNITS_CLIPPED)
         return Words(
             name=self.NAME,
             about=". ".join(about),
@@ -281,15 +285,22 @@ class LogisticSteps(Stepped[GeometryPlan]):
         # estimate: that uses fresh noise, and is corrected for the distance by the remainder.
         for release in releases.of(FIRST):
             pilot_coef = self._pilot_step(
-                gate, release, source, pilot, pilot.linearization.max_influence
+                gate, release, source, pilot, pilot.max_influence, context
             )
             # winsor limits depend on the slopes, and the row weights on p(1 - p): both anew
             limits = self._winsor_limits(moments, pilot_coef, context)
             pilot = self._pilot(moments, limits, pilot_coef, context)
+        typical = MeanInformation.at(moments.definite, pilot.local_model.coef)
+        # The scores of a unit of several rows are clipped, by the released tail of their lengths; a single row
+        # has a weight that bounds its influence.
+        clip = Clip(pilot.max_influence)
+        if self.every:
+            law = self._law(gate, source, moments.n, pilot, context)
+            coef = pilot.local_model.coef * typical.mean_slope
+            noise = self._scales().gradient / moments.n
+            clip = self._chosen_clip(law, limits, coef, pilot.local_model.matrix, noise)
         # The estimate: g, H and V at the last pilot coefficients, then R after the step a.
-        last = self._final_step(
-            gate, source, moments.n, pilot, pilot.linearization.max_influence, context
-        )
+        last = self._final_step(gate, source, moments.n, pilot, clip.size, context)
         fit = ReleasedFit.of(
             last,
             pilot.local_model.matrix,
@@ -297,13 +308,33 @@ class LogisticSteps(Stepped[GeometryPlan]):
             context.columns,
             centre_of(moments.matrix, context.columns),
         )
+        if self.every:
+            fit = self._with_clip_bias(fit, clip, typical)
         # Post-processing: bias bounds of the winsor limits, the posterior, and what is reported.
-        typical = MeanInformation.at(moments.definite, pilot.local_model.coef)
         clipped = pilot.linearization.clipped
         fit, inference = self._inferred(
             self._with_contrasts(fit, context), limits, typical.mean_slope, clipped, seed
         )
         return FittedModel(pilot.linearization, fit, inference)
+
+    def _law(
+        self, gate: Gate, source: Source, n: float, pilot: Pilot, context: FitContext
+    ) -> TailLaw:
+        """Release the histogram of influences of units at the pilot, and return the law of its tail."""
+        largest = UNIT_INFLUENCE_REACH * pilot.max_influence
+        counts, noise_sd = self._released_influences(
+            gate, source, pilot.linearization, context, largest
+        )
+        return TailLaw(Tail.halving(counts, n, noise_sd, largest))
+
+    def _with_clip_bias(
+        self, fit: ReleasedFit, clip: Clip, typical: MeanInformation
+    ) -> ReleasedFit:
+        """Add the clipping bias: the mean excess for the intercept, `_clip_bias` for all directions."""
+        bias_bound = np.zeros(len(fit.centre))
+        kappa = self._scales().kappa(len(fit.centre), fit.moments.n)
+        bias_bound[0] = math.sqrt(kappa / typical.mean_slope) * clip.excess
+        return replace(fit, bias=self._clip_bias(fit, clip), bias_bound=bias_bound)
 
     def _influence(self, typical: MeanInformation, n: float) -> float:
         """Return the largest influence allowed, over a typical one.
@@ -394,5 +425,8 @@ class LogisticSteps(Stepped[GeometryPlan]):
         max_influence = influence * float(np.sqrt(typical2))
         return Pilot(
             LocalModel(second_moments, coef, matrix),
-            self._linearization(matrix, coef, limits, context, max_influence),
+            self._linearization(
+                matrix, coef, limits, context, math.inf if self.every else max_influence
+            ),
+            max_influence,
         )

@@ -10,6 +10,7 @@ from dpinfer.mechanisms.sums import Block, square
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.numerics.links import FARTHEST
 from dpinfer.numerics.reasons import Numerical
+from dpinfer.rows.encoded import every_row
 from dpinfer.schema.design import Design
 from dpinfer.schema.terms import FARTHEST_OFFSET
 
@@ -109,6 +110,8 @@ def poisson(observations: Observations, weights: Array | float | None = None) ->
 
 def observations_of(design: Design, block: Block) -> Observations:
     """Bounded rows as (1, x~), with the offset beside them where there is one."""
+    if design.unit.every:
+        block = every_row(block)
     rows = block.rows * np.sqrt(design.norm2)
     offset: Array | float = 0.0
     if design.offset is not None:

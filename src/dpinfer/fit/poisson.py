@@ -18,7 +18,7 @@ import numpy as np
 from dpinfer.fit import noiseless
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit, Observations
-from dpinfer.fit.publishing import band, in_the_geometry, ordinary_words
+from dpinfer.fit.publishing import UNITS_CLIPPED, band, in_the_geometry, ordinary_words
 from dpinfer.fit.recipe import NoLoss
 from dpinfer.fit.step_plan import (
     CRUDE,
@@ -35,7 +35,6 @@ from dpinfer.fit.step_plan import (
 )
 from dpinfer.fit.stepped import (
     FittedModel,
-    LinearizedRows,
     Pilot,
     Stepped,
     crude_moments,
@@ -60,7 +59,7 @@ from dpinfer.inference.winsorising import (
     exponential,
     winsor_limits,
 )
-from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.histograms import histogram
 from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
 from dpinfer.numerics.arrays import Array
@@ -238,7 +237,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         about = [
             ordinary_words(self.design, self.NAME),
             _MEANING if self.design.offset is None else _MEANING_EXPOSED,
-            _IN_THE_BAND,
+            UNITS_CLIPPED if self.every else _IN_THE_BAND,
             in_the_geometry(self.design, "log rate"),
         ]
         return Words(
@@ -280,14 +279,14 @@ class PoissonSteps(Stepped[PoissonPlan]):
         limits = self._winsor_limits(numbers, pilot_coef, moments.n, sizes)
         pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
         for release in releases.of(FIRST_STEP):
-            pilot_coef = self._first_step(gate, release, source, moments.n, pilot, sizes)
+            pilot_coef = self._first_step(gate, release, source, moments.n, pilot, sizes, context)
             # winsor limits and the weights μ depend on the coefficients
             numbers = self._numbers_at(pilot_coef, moments, context)
             limits = self._winsor_limits(numbers, pilot_coef, moments.n, sizes)
             pilot = self._pilot(moments, limits, pilot_coef, sizes, context)
         # The clip: by the released tail of influences around the pilot, and no smaller than one event.
         centre = centre_of(moments.matrix, context.columns)
-        law = self._law(gate, source, pilot, moments.n, sizes)
+        law = self._law(gate, source, moments.n, pilot, sizes, context)
         clip = self._chosen_clip(
             law,
             limits,
@@ -401,22 +400,27 @@ class PoissonSteps(Stepped[PoissonPlan]):
         )
 
     def _law(
-        self, gate: Gate, source: Source, pilot: Pilot, n: float, sizes: CountSizes
+        self,
+        gate: Gate,
+        source: Source,
+        n: float,
+        pilot: Pilot,
+        sizes: CountSizes,
+        context: FitContext,
     ) -> TailLaw:
         """Release the histogram of influences at the pilot, and return the law of its tail."""
-        release = self.releases_by_stage.of(INFLUENCE)[0]
         # an influence w‖u‖|y - μ| is about |y - μ|/sqrt(κ E y), so at most 1/sqrt(E y) for y <= 1
         end = 1.0 / math.sqrt(sizes.mean)
         largest = min(COUNT_INFLUENCE_REACH * sizes.reach, 1.0) * end
-        query = influence_histogram(largest, self.neighbours)
-        rows = LinearizedRows(source, pilot.linearization, self.design.norm2, self.neighbours)
-        counts = gate.release(release, rows, query).value
-        return TailLaw(Tail.halving(counts, n, release.noise_sd, largest, end=end))
+        counts, noise_sd = self._released_influences(
+            gate, source, pilot.linearization, context, largest
+        )
+        return TailLaw(Tail.halving(counts, n, noise_sd, largest, end=end))
 
     def _of_an_event(
         self, pilot: Pilot, centre: Array, sizes: CountSizes, context: FitContext
     ) -> float:
-        """Return the largest influence of one event of any level, or reference level.
+        """Return the largest influence of one event of any level, or reference level, in one row.
 
         A smaller clip would clip every event of that level, which the histogram of influences cannot
         show: events of a rare level are fewer than its noise.
@@ -427,7 +431,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
             row = np.where(dummy & (context.columns.group == context.columns.group[j]), 0.0, centre)
             rows += [row, row + (np.arange(len(row)) == j)]
         leverage = np.linalg.norm(np.array(rows) @ pilot.local_model.matrix.T, axis=1)
-        return sizes.event * float(leverage.max())
+        return sizes.event * float(leverage.max()) / context.mean_rows
 
     def _first_step(
         self,
@@ -437,6 +441,7 @@ class PoissonSteps(Stepped[PoissonPlan]):
         n: float,
         pilot: Pilot,
         sizes: CountSizes,
+        context: FitContext,
     ) -> Array:
         """Return better pilot coefficients, with a clip by the sizes of outcomes at typical leverage.
 
@@ -447,7 +452,8 @@ class PoissonSteps(Stepped[PoissonPlan]):
         largest = law.clip(cost)
         dispersion = law.mean_square(largest) / sizes.mean
         clip = largest / math.sqrt(self._kappa(n) * sizes.mean)
-        return self._pilot_step(gate, release, source, _dispersed(pilot, dispersion), clip)
+        dispersed = _dispersed(pilot, dispersion)
+        return self._pilot_step(gate, release, source, dispersed, clip, context)
 
     def _with_clip_bias(self, fit: ReleasedFit, clip: Clip, sizes: CountSizes) -> ReleasedFit:
         """Add the clipping bias: the mean excess for the intercept, `_clip_bias` for all directions."""
@@ -460,8 +466,10 @@ class PoissonSteps(Stepped[PoissonPlan]):
             without_events=not sizes.positive,
         )
 
-    def _band(self, coef: Array, fitted: FittedModel) -> Band:
+    def _band(self, coef: Array, fitted: FittedModel) -> Band | None:
         assert isinstance(fitted, FittedCounts)
+        if self.every:
+            return None
         # r = influence/‖u‖, and the average ‖u‖² is 1/(κ E y)
         root = math.sqrt(self._kappa(fitted.fit.moments.n) * fitted.sizes.mean)
         return band(

@@ -32,6 +32,10 @@ from dpinfer.result.statements import (
 )
 from dpinfer.schema.design import CountScale, Design
 
+UNITS_CLIPPED = (
+    "In the fit, what all rows of a unit add to the score is clipped to a released length. The intervals allow for the "
+    "bias that the released tail of these lengths leaves"
+)
 _PLAIN_LEVEL = re.compile(r"([^\[\]:]+)\[([^\[\]]+)\]")  # of one factor, as in health[good]
 
 

@@ -29,6 +29,7 @@ from dpinfer.mechanisms.sums import (
     second_moment_bound,
 )
 from dpinfer.numerics.bins import OUTCOME_ZOOMS
+from dpinfer.numerics.reasons import ShareTable
 from dpinfer.privacy.accountant import largest_factor
 from dpinfer.privacy.budget import ZCDP, ApproxDP, Budget, NoPrivacy, PureDP, compose
 from dpinfer.privacy.release import NoisySum
@@ -43,6 +44,7 @@ FAR_VALUES = (CLIP, STRICT)
 TARGET_ALIASES = {"asked": ORDINARY}
 """Other names of targets."""
 # The stages of a fit, in order, each of one release or a few.  Ledgers and results keep these texts.
+ROWS = "rows of a unit"
 SCALES = "scales"
 CRUDE = "crude moments"
 OUTCOME = "outcome range"
@@ -54,6 +56,13 @@ INFLUENCE = "influence"
 FIRST_STEP = "first step"
 ESTIMATE = "estimate"
 REMAINDER = "rest"
+UNIT_SHARES = ShareTable(
+    {ROWS: 0.02, INFLUENCE: 0.05},
+    name="UNIT_SHARES",
+    decides="the shares of the stages that a fit has more where every row counts once, beside those of its plan",
+    reason="numbers of rows are a histogram that need not be precise; influences have what they have in least squares",
+    source="convention",
+)
 StepBudget = ZCDP | ApproxDP | NoPrivacy
 """The budgets of a stepped fit; without privacy the releases have no noise."""
 Stage = tuple[str, float, int]
@@ -178,10 +187,20 @@ class StepPlan:
             given = [None if isinstance(one, Adjacency) else one for one in given]
         return one_of_two("adjacency=", given[0], "neighbours=", given[1])
 
-    def bounds(self, numbers: int) -> Mapping[str, float]:
-        """Return the sensitivity of each stage; ``numbers`` columns have their range released."""
+    def stack_of(self, *, every: bool) -> Stack:
+        """Return the weights of the stacked matrices; ``every`` says that a unit is one record."""
+        return Stack.of_units(self.relation) if every else self.stack
+
+    def bounds(self, numbers: int, *, every: bool = False) -> Mapping[str, float]:
+        """Return the sensitivity of each stage; ``numbers`` columns have their range released.
+
+        ``every`` says that every row of a unit counts once, so that steps bound a unit as a whole.
+        """
         adjacency = self.relation
+        stack = self.stack_of(every=every)
+        step = stack.unit_bound if every else stack.bound
         return {
+            ROWS: histogram_bound(adjacency),
             SCALES: column_histograms_bound(numbers, adjacency),
             CRUDE: second_moment_bound(adjacency),
             OUTCOME: histogram_bound(adjacency),
@@ -189,14 +208,19 @@ class StepPlan:
             EXPOSURE: exposure_bound(),
             MOMENTS: moment_and_score_bound(adjacency),
             INFLUENCE: histogram_bound(adjacency),
-            FIRST: self.stack.bound,
-            FIRST_STEP: self.stack.bound,
-            ESTIMATE: self.stack.bound,
+            FIRST: step,
+            FIRST_STEP: step,
+            ESTIMATE: step,
             REMAINDER: remainder_bound(adjacency),
         }
 
     def releases(
-        self, *, numbers: int = 1, exposed: bool = False, records: int = DEFAULT_MAX_RECORDS
+        self,
+        *,
+        numbers: int = 1,
+        exposed: bool = False,
+        records: int = DEFAULT_MAX_RECORDS,
+        every: bool = False,
     ) -> Releases:
         """Return the releases of the fit, in order.
 
@@ -209,6 +233,9 @@ class StepPlan:
             Whether records have an exposure; without one there is no release of exposures.
         records : int
             The largest number of rows that the fit may have.
+        every : bool
+            Whether every row of a unit counts once: numbers of rows, and influences of units, are
+            released then.
 
         Returns
         -------
@@ -220,12 +247,14 @@ class StepPlan:
         Guarantee [stepped_composition]: all releases are sums plus Gaussian noise, whose parameters
         add up exactly: an (ε, δ) budget is spent to the last digit.
         """
-        bounds = self.bounds(numbers)
+        bounds = self.bounds(numbers, every=every)
         shares = dict(zip(self.default_shares, self.shares, strict=True))
         if not numbers:
             del shares[SCALES]
         if not exposed:
             shares.pop(EXPOSURE, None)
+        if every:
+            shares = _of_units(shares)
         stages = tuple(
             (name, in_floats(bounds[name], records), self.parts.get(name, 1)) for name in shares
         )
@@ -256,21 +285,37 @@ class StepPlan:
         stage: str = ESTIMATE,
         exposed: bool = False,
         records: int = DEFAULT_MAX_RECORDS,
+        every: bool = False,
     ) -> Scales:
         """Return the noise sd of every release, from public facts; ``stage`` is which step is meant."""
-        return _scales(self, numbers, stage, exposed, records)
+        return _scales(self, numbers, stage, exposed, records, every)
+
+
+def _of_units(shares: Mapping[str, float]) -> dict[str, float]:
+    """Return the shares of a fit in which every row counts once: its stages, rows first, influences before the
+    estimate.
+    """
+    found = {ROWS: UNIT_SHARES[ROWS]}
+    for stage, share in shares.items():
+        if stage == ESTIMATE and INFLUENCE not in found:
+            found[INFLUENCE] = UNIT_SHARES[INFLUENCE]
+        found[stage] = share
+    return found
 
 
 @lru_cache(maxsize=256)
-def _scales(plan: StepPlan, numbers: int, stage: str, exposed: bool, records: int) -> Scales:
-    releases = plan.releases(numbers=numbers, exposed=exposed, records=records)
+def _scales(
+    plan: StepPlan, numbers: int, stage: str, exposed: bool, records: int, every: bool
+) -> Scales:
+    releases = plan.releases(numbers=numbers, exposed=exposed, records=records, every=every)
+    stack = plan.stack_of(every=every)
     score = releases.of(stage)[0].noise_sd
     return Scales(
         crude=releases.of(CRUDE)[0].noise_sd,
         moments=releases.of(MOMENTS)[0].noise_sd,
         gradient=score,
-        hessian=score / math.sqrt(plan.stack.hessian),
-        score_cov=score / math.sqrt(plan.stack.score_cov),
+        hessian=score / math.sqrt(stack.hessian),
+        score_cov=score / math.sqrt(stack.score_cov),
     )
 
 

@@ -39,8 +39,10 @@ from dpinfer.fit.step_plan import (
     CLIP,
     ESTIMATE,
     FIRST_STEP,
+    INFLUENCE,
     ORDINARY,
     REMAINDER,
+    ROWS,
     SCALES,
     STRICT,
     Releases,
@@ -50,6 +52,7 @@ from dpinfer.fit.step_plan import (
     spendable,
     target_of,
 )
+from dpinfer.fit.unit_rows import release_mean_rows
 from dpinfer.inference.constants import (
     AMPLE_STRENGTH,
     FARTHEST_SDS,
@@ -73,9 +76,11 @@ from dpinfer.inference.newton import LocalModel
 from dpinfer.inference.posterior import Equation, Inference, ReleasedFit, Step, infer
 from dpinfer.inference.tails import Clip, TailLaw
 from dpinfer.inference.winsorising import WinsorLimits
+from dpinfer.mechanisms.histograms import influence_histogram
 from dpinfer.mechanisms.losses import Logistic
 from dpinfer.mechanisms.step_sums import (
     Linearization,
+    Stack,
     remainder_sum,
     step_sums,
 )
@@ -84,6 +89,13 @@ from dpinfer.mechanisms.sums import (
     BoundedSum,
     Change,
     second_moment,
+)
+from dpinfer.mechanisms.unit_sums import (
+    Linked,
+    linked_units,
+    unit_influences,
+    unit_remainder,
+    unit_stack,
 )
 from dpinfer.numerics.arrays import Array, solved, unsvec
 from dpinfer.numerics.links import Family
@@ -97,7 +109,7 @@ from dpinfer.result.statements import (
     Model,
     Words,
 )
-from dpinfer.rows.encoded import Changed, cached
+from dpinfer.rows.encoded import Changed, RowsUpTo, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
@@ -180,10 +192,14 @@ class LinearizedRows(Changed):
 
 @dataclass(frozen=True, eq=False)
 class Pilot:
-    """A pilot estimate: its local model, for (1, x'), and its linearization, for rows (1, x~)."""
+    """A pilot estimate: its local model, for (1, x'), and its linearization, for rows (1, x~).
+
+    ``max_influence`` is the clip of its steps in logistic regression.
+    """
 
     local_model: LocalModel
     linearization: Linearization
+    max_influence: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +242,12 @@ class Stepped(Generic[P]):
             raise InputError(f"{cls.NAME} has no penalty: leave it out")
         if not design.intercept:
             raise InputError(f"{cls.NAME} needs an intercept: drop the -1 or 0 from the formula")
-        return cls(design, plan)
+        return cls(cls._with_unit(design, plan), plan)
+
+    @classmethod
+    def _with_unit(cls, design: Design, plan: P) -> Design:  # noqa: ARG003  (a subclass looks at it)
+        """Return the design, with the average unit where the plan cannot bound a unit as a whole."""
+        return design
 
     @classmethod
     def _plan(cls, design: Design, options: Options, **more: Any) -> P | None:
@@ -268,8 +289,21 @@ class Stepped(Generic[P]):
     def releases_by_stage(self) -> Releases:
         """Return the releases by their stage; scales only where there is a numeric column."""
         return self.plan.releases(
-            numbers=self._numbers, exposed=self._exposed, records=self.design.unit.largest
+            numbers=self._numbers,
+            exposed=self._exposed,
+            records=self.design.unit.largest,
+            every=self.every,
         )
+
+    @property
+    def every(self) -> bool:
+        """Return whether every row of a unit counts once, so that a unit is one record."""
+        return self.design.unit.every
+
+    @property
+    def stack(self) -> Stack:
+        """Return the weights of the stacked matrices."""
+        return self.plan.stack_of(every=self.every)
 
     @property
     def _numbers(self) -> int:
@@ -340,6 +374,7 @@ class Stepped(Generic[P]):
             stage=stage,
             exposed=self._exposed,
             records=self.design.unit.largest,
+            every=self.every,
         )
 
     def run(self, gate: Gate, source: Source) -> FitResult:
@@ -350,10 +385,14 @@ class Stepped(Generic[P]):
         the same result.
         """
         rows = cached(source)
+        mean_rows = 1.0
+        for release in self.releases_by_stage.of(ROWS):
+            mean_rows = release_mean_rows(gate, release, rows, self.neighbours)
+            rows = RowsUpTo(rows, mean_rows)
         scaling = release_scaling(
             gate, self.releases_by_stage.of(SCALES), rows, self.design, self.neighbours
         )
-        context = FitContext(self.design, self.neighbours, self._scales(), scaling)
+        context = FitContext(self.design, self.neighbours, self._scales(), scaling, mean_rows)
         seed = secrets.randbits(63) if gate.seed is None else gate.seed
         return self._result(gate, source.n, context, self._fit(gate, rows, context, seed))
 
@@ -361,17 +400,59 @@ class Stepped(Generic[P]):
         """Carry out the releases after the ranges of columns, and infer."""
         raise NotImplementedError
 
+    def _step_query(
+        self,
+        linearization: Linearization,
+        clip: float,
+        context: FitContext,
+        *,
+        covariance: bool = True,
+    ) -> BoundedSum:
+        """Return the query of score, Hessian and score covariance at a linearization."""
+        if self.every:
+            return unit_stack(
+                self._linked(linearization, context), clip, self.stack, covariance=covariance
+            )
+        return step_sums(linearization, clip, self.stack, self.design.norm2, covariance=covariance)
+
+    def _linked(self, linearization: Linearization, context: FitContext) -> Linked:
+        """Return the rows of units at a linearization, where every row counts once."""
+        return linked_units(linearization, 1 / context.mean_rows, self.design.norm2)
+
+    def _released_influences(
+        self,
+        gate: Gate,
+        source: Source,
+        linearization: Linearization,
+        context: FitContext,
+        largest: float,
+    ) -> tuple[Array, float]:
+        """Release the histogram of influences in octaves below ``largest``; return it with its noise sd."""
+        release = self.releases_by_stage.of(INFLUENCE)[0]
+        if self.every:
+            query = unit_influences(self._linked(linearization, context), largest, self.neighbours)
+            return gate.release(release, source, query).value, release.noise_sd
+        query = influence_histogram(largest, self.neighbours)
+        rows = LinearizedRows(source, linearization, self.design.norm2, self.neighbours)
+        return gate.release(release, rows, query).value, release.noise_sd
+
     def _pilot_step(
-        self, gate: Gate, release: NoisySum, source: Source, pilot: Pilot, clip: float
+        self,
+        gate: Gate,
+        release: NoisySum,
+        source: Source,
+        pilot: Pilot,
+        clip: float,
+        context: FitContext,
     ) -> Array:
         """Return better pilot coefficients after a Newton step on one release.
 
         Its noise is no noise of the estimate: it affects only where the last linearization is.
         """
         local_model = pilot.local_model
-        stack = self.plan.stack
+        stack = self.stack
         d = len(local_model.coef)
-        query = step_sums(pilot.linearization, clip, stack, self.design.norm2, covariance=False)
+        query = self._step_query(pilot.linearization, clip, context, covariance=False)
         score, hessian = stack.score_and_hessian(
             gate.release(release, source, query).value, d, clip
         )
@@ -543,16 +624,16 @@ class Stepped(Generic[P]):
         """Release score, Hessian and score covariance, take the step of the estimate, and release R."""
         local_model = pilot.local_model
         scales = self._scales()
-        stack = self.plan.stack
+        stack = self.stack
         d = len(local_model.coef)
-        query = step_sums(pilot.linearization, clip, stack, self.design.norm2)
+        query = self._step_query(pilot.linearization, clip, context)
         released = gate.release(self.releases_by_stage.of(ESTIMATE)[0], source, query).value
         score, hessian, score_cov = stack.split(released, d, clip)
         noise = clip * scales.gradient
         step = np.zeros(d)
         if np.trace(hessian) > SURE_SDS * scales.hessian * np.sqrt(d):
             step = local_model.best_step(hessian, score, noise**2)
-        remainder, remainder_noise = self._remainder(gate, source, pilot, hessian, step)
+        remainder, remainder_noise = self._remainder(gate, source, pilot, hessian, step, context)
         return Step(
             coef_u=solved(local_model.matrix.T, local_model.coef),
             step=step,
@@ -567,12 +648,22 @@ class Stepped(Generic[P]):
         )
 
     def _remainder(
-        self, gate: Gate, source: Source, pilot: Pilot, hessian: Array, step: Array
+        self,
+        gate: Gate,
+        source: Source,
+        pilot: Pilot,
+        hessian: Array,
+        step: Array,
+        context: FitContext,
     ) -> tuple[Array, float]:
         """Release the remainder of a step; return it with the sd of its noise."""
         release = self.releases_by_stage.of(REMAINDER)[0]
         clip = pilot.local_model.remainder_clip(hessian, step, pilot.linearization.max_influence)
-        query = remainder_sum(pilot.linearization, step, clip, self.design.norm2, self.neighbours)
+        point = pilot.linearization
+        query = remainder_sum(point, step, clip, self.design.norm2, self.neighbours)
+        if self.every:
+            link = self._linked(point, context)
+            query = unit_remainder(link, self.FAMILY, step, clip, self.neighbours)
         return clip * gate.release(release, source, query).value, clip * release.noise_sd
 
     def model(self, n: int | None) -> Model:
@@ -619,7 +710,10 @@ class Stepped(Generic[P]):
         )
 
     def _band(self, coef: Array, fitted: FittedModel) -> Band | None:  # noqa: ARG002
-        """Return the band within which outcomes count, around ``coef`` in original units, if any."""
+        """Return the band within which outcomes count, around ``coef`` in original units, if any.
+
+        There is none where the score of a unit is bounded as a whole.
+        """
         return None
 
     @staticmethod

@@ -311,6 +311,13 @@ COUNT_INFLUENCE_REACH = Constant(
     reason="the leverage of a row may be that much larger than a typical one's where a count is largest",
     source="convention; " + _DRAWN + "lengths -.1 % at half, +.4 % at double",
 )
+UNIT_INFLUENCE_REACH = Constant(
+    4.0,
+    name="UNIT_INFLUENCE_REACH",
+    decides="where the histogram of influences of units ends in logistic regression, over the clip of the pilot steps",
+    reason="beyond it hardly a unit is, as that clip exceeds a typical influence; the others are in its first bin",
+    source="convention",
+)
 MISFIT_SDS = Constant(
     2.0,
     name="MISFIT_SDS",

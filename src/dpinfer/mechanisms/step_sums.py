@@ -69,6 +69,21 @@ SCORE_COV_WEIGHT_ADD_REMOVE = Constant(
     reason="smaller than that of the Hessian, as where records are replaced",
     source="convention; the sensitivity is proved up to 1/2",
 )
+UNIT_HESSIAN_WEIGHT = Constant(
+    1.0,
+    name="UNIT_HESSIAN_WEIGHT",
+    decides="the squared weight of the Hessian beside the score where a unit is one record, units replaced",
+    reason="the noise of the Hessian decides more of the error than that of the score where units are few: the noise "
+    "of the score grows by a tenth against a weight of .5, that of the Hessian falls by a quarter",
+    source="derivation of both; the sensitivity is proved for every weight",
+)
+UNIT_HESSIAN_WEIGHT_ADD_REMOVE = Constant(
+    0.4,
+    name="UNIT_HESSIAN_WEIGHT_ADD_REMOVE",
+    decides="the squared weight of the Hessian in the same sums, where a unit is added or removed",
+    reason="a unit that is added changes score and matrices at once, so that matrices cost more beside the score",
+    source="convention; the sensitivity is proved for every weight",
+)
 # the smallest influence that a clip is divided by: the squares of a shorter row underflow
 _MIN_INFLUENCE: Numerical[float] = 1e-150
 
@@ -149,7 +164,7 @@ class Linearization:
         family = self.family
 
         def of_block(block: Block) -> LinearizedBlock:
-            rows = self._inside(block.rows)
+            rows = self.inside(block.rows)
             mapped = block.product(rows, row_map, neighbours, error)
             u = mapped[..., :-1]
             predictor = mapped[..., -1]
@@ -182,7 +197,7 @@ class Linearization:
             matrix=float(np.linalg.norm(row_map[:-1])),
         )
 
-    def _inside(self, rows: Array) -> Array:
+    def inside(self, rows: Array) -> Array:
         """Return rows with columns clipped element by element; a zero row stays zero."""
         places = np.flatnonzero(self.clipped)
         if not len(places):
@@ -214,6 +229,29 @@ class Stack:
             return cls(HESSIAN_WEIGHT, SCORE_COV_WEIGHT, neighbours)
         return cls(HESSIAN_WEIGHT_ADD_REMOVE, SCORE_COV_WEIGHT_ADD_REMOVE, neighbours)
 
+    @classmethod
+    def of_units(cls, neighbours: Adjacency) -> "Stack":
+        """Return the weights of sums in which a unit is one record."""
+        if neighbours.counted:
+            return cls(UNIT_HESSIAN_WEIGHT, SCORE_COV_WEIGHT, neighbours)
+        return cls(UNIT_HESSIAN_WEIGHT_ADD_REMOVE, SCORE_COV_WEIGHT_ADD_REMOVE, neighbours)
+
+    @property
+    def unit_bound(self) -> float:
+        """Return the sensitivity where score and Hessian are those of a unit, of norm 1 each.
+
+        The Hessian of a unit is positive semidefinite, and need not point where its score does: the
+        squares are 4 + 2 a_H² or 1 + a_H² + a_S², if a_S² is at most 1/2.
+        """
+        self._require_proved()
+        if self.neighbours.counted:
+            return math.sqrt(4 + 2 * self.hessian)
+        return math.sqrt(1 + self.hessian + self.score_cov)
+
+    def _require_proved(self) -> None:
+        if self.score_cov > 0.5:
+            raise PrivacyError("the weight of the score covariance is at most 1/2 in this proof")
+
     @property
     def bound(self) -> float:
         """Return the sensitivity of a score of norm 1 and the two matrices together.
@@ -223,8 +261,7 @@ class Stack:
         """
         h = self.hessian
         s = self.score_cov
-        if s > 0.5:
-            raise PrivacyError("the weight of the score covariance is at most 1/2 in this proof")
+        self._require_proved()
         if not self.neighbours.counted:
             return math.sqrt(1 + h + s)
         inner = min(math.sqrt(0.5), 1 / (2 * (h + s)))

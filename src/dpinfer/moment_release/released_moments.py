@@ -35,6 +35,7 @@ from dpinfer.result.statements import (
     Model,
     Privacy,
     Words,
+    weighing,
 )
 from dpinfer.schema.columns import Outcome
 from dpinfer.schema.features import Features
@@ -170,12 +171,17 @@ class MomentRelease:
         )
 
     @property
+    def _unit(self) -> Unit:
+        """Return the unit, of which each counts alike: a release of moments cannot let every row count."""
+        return self.schema.unit.averaged
+
+    @property
     def weight_loss(self) -> float | None:
         """The share of the weight of all records that far and incomplete ones have lost; None where n is private.
 
         It is released with noise, and at least 0.
         """
-        if self.n is None or not self.schema.unit.equal_weights:
+        if self.n is None or not self._unit.equal_weights:
             return None
         return max(1 - self.sums.n / self.n, 0.0)
 
@@ -215,7 +221,7 @@ class MomentRelease:
         list of str
             Size, price, what is clipped, the promise, and what intervals mean.
         """
-        unit = self.schema.unit
+        unit = self._unit
         size = unit.size(self.n)
         found = [f"{size[0].upper()}{size[1:]}. {_promise(self.privacy)}"]
         if not isinstance(self.privacy.budget, NoPrivacy):
@@ -223,6 +229,8 @@ class MomentRelease:
                 f"Price {self.price:.2f}: intervals are about {math.sqrt(1 + self.price):.2f} times as long as without "
                 f"noise, as if from {self.geometry.effective:,.0f} {unit.word}."
             )
+        if unit.many:
+            found += [f"{one}." for one in weighing(unit)]
         lost = self.weight_loss
         if lost is not None:
             found.append(
@@ -619,7 +627,7 @@ class MomentRelease:
             mechanism="one Gaussian release of moments",
             recipe="moments",
             of="residual",
-            unit=self.schema.unit,
+            unit=self._unit,
             words=Words(
                 name="least squares from released moments",
                 about=about,

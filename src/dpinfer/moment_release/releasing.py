@@ -307,7 +307,7 @@ def releasing(
     """Return what `release_moments` will do, checked by names and types alone."""
     require_promise(budget)
     schema = Schema.of(schema)
-    unit = schema.unit
+    unit = schema.unit.averaged
     relation = Adjacency.of(adjacency or Adjacency.REPLACE, units=unit.many)
     if relation.units and not unit.many:
         raise InputError(f"adjacency={str(relation)!r} needs ids: give the schema a [unit] column")

@@ -41,3 +41,8 @@ _POWERS = 2.0 ** np.arange(-LARGEST_POWER, LARGEST_POWER + 1)
 
 MAGNITUDES = np.concatenate([-_POWERS[::-1], _POWERS])
 """The edges between the bins of magnitudes."""
+
+_ROW_OCTAVES = np.arange(1.0, 21.0)
+
+UNIT_ROW_EDGES = np.sort(np.concatenate([2.0**_ROW_OCTAVES, 1.5 * 2.0**_ROW_OCTAVES]))
+"""The edges between the bins of numbers of rows of a unit: 2, 3, 4, 6, 8, 12 and on; the last bin has no end."""

@@ -220,6 +220,11 @@ class Estimates:
         n = self.model.n
         released = self.geometry.records
         unit = self.model.unit
+        if unit.every:
+            return (
+                f"All rows count together as about {released:,.0f} {unit.word} with the mean number of rows, from "
+                "the released moments."
+            )
         if not unit.equal_weights:
             return (
                 f"All rows count together as about {released:,.0f} full {unit.word}, from the "

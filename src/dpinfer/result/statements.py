@@ -133,6 +133,8 @@ class Model:
         clause = re.split("[,.:;] ", self.words.about)[0]
         if self.unit.weights:
             return f"{clause}, by sampling weights"
+        if self.unit.every:
+            return f"{clause}, every row once"
         if self.unit.many and self.unit.rows == 1:
             return f"{clause}, every unit once"
         if self.unit.many:
@@ -194,6 +196,11 @@ def weighing(unit: Unit) -> list[str]:
             "stand for",
             f"{heavy} more than {unit.max_weight:g} are trimmed to it",
         ]
+    elif unit.every:
+        statements.append(
+            "Every row counts once, so this is about the average row, as in the usual regression with "
+            "standard errors by cluster. A unit is bounded as a whole, whatever its number of rows"
+        )
     elif unit.many and unit.rows == 1:
         statements.append(
             "Every unit counts once, whatever its number of rows: this is about the average unit, not "

@@ -14,7 +14,9 @@ from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import Block, Change, OfBlock, Sum
 from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.rows.source import (
+    MIN_WEIGHT,
     PIECE,
+    UNIT_TOTAL,
     Blocks,
     Disk,
     Piece,
@@ -267,6 +269,60 @@ class WithoutOffset(Changed):
     def change(self) -> Change:
         """All columns but the last."""
         return _all_but_the_last
+
+
+@dataclass(frozen=True, repr=False)
+class RowsUpTo(Changed):
+    """Rows of units that count alike up to ``number`` per unit: a unit with n of them counts n/max(number, n).
+
+    Rows that could not be encoded are not among them.
+    """
+
+    number: float
+
+    @property
+    def dim(self) -> int:
+        """The length of a row, which does not change."""
+        return self.source.dim
+
+    @property
+    def change(self) -> Change:
+        """The shares of the rows."""
+        number = self.number
+
+        def changed(block: Block) -> Block:
+            assert block.starts is not None
+            present = block.rows[:, 0] != 0
+            if not len(block):
+                return block
+            sizes = np.diff(np.append(block.starts, len(block)))
+            encoded = np.add.reduceat(present.astype(float), block.starts)
+            counts = np.repeat(UNIT_TOTAL / np.maximum(number, encoded), sizes)
+            shares = np.where(present, counts, MIN_WEIGHT)
+            return replace(block, weights=shares, shares=shares)
+
+        return changed
+
+
+@dataclass(frozen=True, repr=False)
+class EveryRow(Changed):
+    """Rows of units that count 1 each, whatever their number: NOT PRIVATE, for fits without noise."""
+
+    @property
+    def dim(self) -> int:
+        """The length of a row, which does not change."""
+        return self.source.dim
+
+    @property
+    def change(self) -> Change:
+        """The shares of the rows."""
+        return every_row
+
+
+def every_row(block: Block) -> Block:
+    """Return a block whose rows count 1 each, but for those that could not be encoded."""
+    counts = np.where(block.rows[..., 0] != 0, 1.0, 0.0)
+    return replace(block, weights=counts, shares=counts)
 
 
 def _all_but_the_last(block: Block) -> Block:

@@ -142,7 +142,7 @@ UNIT_TOTAL = 1 - 2.0**-20
 """The weights of a unit's rows add up to this at most: the float sum errs by less than what is missing to 1."""
 _RUN = 2**28  # rows of a unit whose weights are added one after the other
 _HEAVIEST = 1e100  # times the bound of weights: larger totals are not distinguished
-_MIN_WEIGHT = 2.0**-500  # of a row: division by less is not safe
+MIN_WEIGHT = 2.0**-500  # of a row: division by less is not safe
 
 
 @np.errstate(all="ignore")  # a warning would reveal a value
@@ -180,9 +180,9 @@ def counted(
         by_unit = _added_by_unit(omega, starts) if len(order) else omega
         total = np.repeat(by_unit, sizes)
     shares = omega / np.maximum(1.0, total) * UNIT_TOTAL
-    counts = shares > _MIN_WEIGHT
+    counts = shares > MIN_WEIGHT
     rows = np.where(counts[:, None], rows, 0.0)
-    shares = np.where(counts, shares, _MIN_WEIGHT)
+    shares = np.where(counts, shares, MIN_WEIGHT)
     return Block(rows, labels, shares, shares, starts)
 
 

@@ -78,7 +78,7 @@ unit = "{TODO}"  # what one row stands for and is protected: "one person", "one 
 #   [unit]
 #   name = "one person"
 #   column = "person_id"   # the ids; they stand in no formula
-#   rows = "average"       # every person counts alike; or a number c: rows count alike up to c per person
+#   rows = "every"         # every row counts once, the default; or "average": every person counts alike
 #
 # Sampling weights: [weights] with column = "weight" and most = 5.0, a public bound of a unit's total weight.
 """

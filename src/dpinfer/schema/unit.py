@@ -17,15 +17,16 @@ from dpinfer.mechanisms.sums import DEFAULT_MAX_RECORDS, MAX_RECORDS
 from dpinfer.schema.columns import TODO, Ids, Number, SchemaError, Wanted, did_you_mean
 
 AVERAGE = "average"
+EVERY = "every"
 _LARGEST = 1e100
 _POSITIVE = math.ulp(0.0)  # the smallest number above 0
 _UNIT_KEYS = ("name", "column", "rows", "units", "largest_table")
 _WEIGHT_KEYS = ("column", "most")
 _LARGEST_TABLE = f"a whole number of rows from {DEFAULT_MAX_RECORDS:,} to {MAX_RECORDS:,}"
-_TWO_TARGETS = (
-    'rows is missing, and there is no default, because it decides what is estimated: rows = "average" lets every unit '
-    "count alike, whatever its number of rows (the average person); a number such as rows = 5 lets rows count alike up "
-    "to 5 per unit (nearer to the average row, with more noise)"
+_ROWS = (
+    'rows must be "every" or "average": "every" lets every row count once, as in the usual regression with '
+    'cluster-robust standard errors (the default); "average" lets every unit count alike, whatever its number of rows '
+    "(the average person)"
 )
 
 
@@ -46,8 +47,11 @@ class Unit:
 
     With a ``column`` of ids a unit has all rows with its id.  A row counts 1/max(rows, rows of its
     unit): with ``rows`` = 1 every unit counts alike, whatever its number of rows (the average
-    unit); with a larger number rows count alike up to that number, and a unit with more of them
-    counts as that many.  ``number`` is that of units, where public.
+    unit).  A larger number, as in results of earlier versions, lets rows count alike up to that number.
+    ``number`` is that of units, where public.
+
+    Where ``rows`` is "every" every row counts once in regressions that bound a unit as a whole
+    (`dpinfer.mechanisms.unit_sums`); what else reads such a unit takes the average one (`averaged`).
 
     With a column of sampling ``weights`` ω a row counts ω/max(max_weight, sum of ω over its unit):
     ``max_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
@@ -58,17 +62,17 @@ class Unit:
 
     name: str = "one record"
     column: str = ""
-    rows: float = 1.0
+    rows: float | str = 1.0
     number: int | None = None
     weights: str = ""
     max_weight: float = 1.0
     largest: int = DEFAULT_MAX_RECORDS
 
     def __post_init__(self) -> None:
-        if not _is_number(self.rows, 1.0):
-            raise InputError(
-                f"rows must be {AVERAGE!r} or a number of at least 1, not {self.rows!r}"
-            )
+        if not self.every and not _is_number(self.rows, 1.0):
+            raise InputError(f"{_ROWS}; not {self.rows!r}")
+        if self.every and (not self.column or self.weights):
+            raise InputError("every row counts once only where there are ids, and no weights")
         if not _is_number(self.max_weight, _POSITIVE):
             raise InputError(
                 f"the largest weight of a unit must be a positive finite number, not {self.max_weight!r}"
@@ -122,20 +126,34 @@ class Unit:
     @property
     def max_total(self) -> float:
         """Return the largest total weight of the rows of a unit; larger ones are scaled down."""
-        return self.max_weight if self.weights else self.rows
+        if self.weights:
+            return self.max_weight
+        return 1.0 if self.every else float(self.rows)
 
     @property
     def equal_weights(self) -> bool:
         """Whether every unit counts 1, so that the total is their number."""
         return not self.weights and self.rows == 1
 
+    @property
+    def every(self) -> bool:
+        """Whether every row of a unit counts once, however many there are."""
+        return self.rows == EVERY
+
+    @property
+    def averaged(self) -> "Unit":
+        """Return the same unit with equal weights of units, for methods that cannot let every row count."""
+        return replace(self, rows=1.0) if self.every else self
+
 
 ROW = Unit()
 
 
-def rows_of(asked: str | float) -> float:
-    """Return the number of a unit's rows that count alike: 1 for "average"."""
-    return 1.0 if asked == AVERAGE else asked  # type: ignore[return-value]  # Unit refuses other words
+def counts_every_row(rows: object) -> bool:
+    """Return whether every row counts once, for the parameter ``rows`` of a model: the default, or a word."""
+    if rows not in (None, AVERAGE, EVERY):
+        raise InputError(f"{_ROWS}; not {rows!r}")
+    return rows != AVERAGE
 
 
 def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
@@ -178,7 +196,8 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
     rows = _rows(table, weighted=bool(weight_column))
     number = _number_of_units(table)
-    return Unit(name, column, rows, number, weight_column, max_weight, _largest_table(table))
+    largest = _largest_table(table)
+    return Unit(name, column, rows, number, weight_column, max_weight, largest)
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
@@ -188,7 +207,7 @@ def entries_of(unit: Unit) -> dict[str, Any]:
     if unit.many:
         table["column"] = unit.column
         if not unit.weights:
-            table["rows"] = AVERAGE if unit.rows == 1 else _plain(unit.rows)
+            table["rows"] = EVERY if unit.every else _word(float(unit.rows))
         if unit.number is not None:
             table["units"] = unit.number
     if unit.largest > DEFAULT_MAX_RECORDS:
@@ -200,7 +219,13 @@ def entries_of(unit: Unit) -> dict[str, Any]:
     return entries
 
 
-def _rows(table: Mapping[str, Any], *, weighted: bool) -> float:
+def _word(rows: float) -> str | float:
+    """Return "average", or the number of rows that counted alike in earlier versions."""
+    return AVERAGE if rows == 1 else _plain(rows)
+
+
+def _rows(table: Mapping[str, Any], *, weighted: bool) -> float | str:
+    """Return the rows that count; a number of rows that count alike is no longer read."""
     rows = table.get("rows")
     if weighted and rows is not None:
         raise SchemaError(
@@ -209,11 +234,9 @@ def _rows(table: Mapping[str, Any], *, weighted: bool) -> float:
             "unit",
             "rows",
         )
-    if weighted or rows == AVERAGE:
-        return 1.0
-    if rows is None:
-        raise SchemaError(_TWO_TARGETS, "unit", "rows")
-    return _number("unit", "rows", table, f"{AVERAGE!r} or a number of at least 1", 1.0)
+    if rows not in (None, AVERAGE, EVERY):
+        raise SchemaError(f"{_ROWS}; not {short(rows)}", "unit", "rows")
+    return 1.0 if weighted or rows == AVERAGE else EVERY
 
 
 def _number_of_units(table: Mapping[str, Any]) -> int | None:

@@ -207,6 +207,9 @@ def stated_estimand(
     recipe = stepped_of(result)
     if asked is None:
         asked = recipe.ordinary(observations)
+    if design.unit.every:
+        # a unit is bounded as a whole: which regression that states is not computed
+        return StatedEstimand(asked.in_units(design, geometry.centre).coef, 0.0, 0.0)
     columns = _columns(design, observations.rows)
     weights = geometry.row_weights(columns, _offset(design, observations))
     rows = _rows(design, observations.rows, geometry.inside(columns))

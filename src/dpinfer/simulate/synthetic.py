@@ -443,8 +443,9 @@ def _default_effects(centred: Array, deviation: float) -> Array:
 
 
 def _rows_per_unit(design: Design) -> int:
-    """Return 1 if units have equal weights, else the most rows that may count."""
-    return max(1, round(design.unit.rows)) if design.unit.many else 1
+    """Return 1 if units have equal weights or every row counts, else the most rows that may count."""
+    rows = design.unit.rows
+    return max(1, round(rows)) if design.unit.many and not isinstance(rows, str) else 1
 
 
 def values_at(column: Number | Category, law: Typical, quantiles: Array) -> Array:
