@@ -163,4 +163,4 @@ lock:
 	$(COMPILE) --extra docs --constraints requirements.lock --output-file requirements-docs.lock
 
 clean:
-	rm -rf .venv .venv-cluster .venv-page .venv-docs site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf .venv .venv-cluster .venv-page .venv-docs site site-versions dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
