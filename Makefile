@@ -100,7 +100,7 @@ DOCS := .venv-docs/bin
 docs: .venv-docs/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/mkdocs build
 
-# The same for one version, beside those of other versions: site/0.1.0, and site/versions.json for the choice of one.
+# The same for this version, beside those of other versions: a folder each in site-versions, with a list of them.
 docs-version: .venv-docs/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/python tools/docs_version.py
 
@@ -163,4 +163,4 @@ lock:
 	$(COMPILE) --extra docs --constraints requirements.lock --output-file requirements-docs.lock
 
 clean:
-	rm -rf .venv .venv-cluster .venv-page .venv-docs site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*
+	rm -rf .venv .venv-cluster .venv-page .venv-docs site site-versions dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

@@ -1,8 +1,8 @@
-"""Build the documentation of this version into site/VERSION, beside those of other versions there.
+"""Build the documentation of this version into site-versions/VERSION, beside those of other versions there.
 
 python tools/docs_version.py
 
-site/versions.json lists them, the newest first, and site/index.html leads to each.
+versions.json there lists them, the newest first, and index.html leads to each.
 """
 
 import json
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SITE = ROOT / "site"
+SITE = ROOT / "site-versions"
 
 
 def this_version() -> str:
