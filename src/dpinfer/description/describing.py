@@ -345,6 +345,7 @@ def _wanted(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
 
 
 def group_by(schema: Schema, by: str | None) -> Described | None:
+    """Return the column whose levels are the groups, or an expression of columns; None for no groups."""
     if by is None:
         return None
     if not isinstance(by, str):

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from dpinfer.fit.recipe import privacy
 from dpinfer.fit.step_plan import planned
 from dpinfer.mechanisms.running_counts import (
     FollowUp,
-    root_norm,
     running_counts,
     running_counts_bound,
     running_root,
+    unusable_weight,
 )
 from dpinfer.mechanisms.sums import in_floats
 from dpinfer.numerics.reasons import Numerical
@@ -104,12 +105,12 @@ class SurvivalRelease:
             released = gate.release(self.release, source, query).value
         running = released[:-1].reshape(self.follow_up.shape)
         root = running_root(self.follow_up.positions)
-        counts = np.linalg.solve(root, running[..., None])[..., 0]
+        counts = np.asarray(np.linalg.solve(root, running[..., None])[..., 0], dtype=np.float64)
         if not self.noise_sd:
             counts = np.rint(counts)
         return SurvivalCurves(
             counts=counts,
-            unusable=float(released[-1]) / root_norm(self.follow_up.positions),
+            unusable=float(released[-1]) / unusable_weight(self.follow_up.positions),
             noise_sd=self.noise_sd,
             follow_up=self.follow_up,
             causes=self.causes,
@@ -244,9 +245,7 @@ def _causes(found: Described) -> tuple[tuple[int, ...], tuple[str, ...]]:
     reference = getattr(column, "reference", None)
     censored = levels[0] if reference is None else reference
     causes = [level for level in levels if level != censored]
-    processes = tuple(
-        len(causes) if level == censored else causes.index(level) for level in levels
-    )
+    processes = tuple(len(causes) if level == censored else causes.index(level) for level in levels)
     if len(causes) == 1:
         return processes, (column.label or column.name,)
     return processes, tuple(map(str, causes))
@@ -287,7 +286,8 @@ def _equal(start: float, end: float, bins: int | None, *, whole: bool) -> tuple[
 
 def _listed(bins: Any, start: float, end: float) -> tuple[float, ...]:
     remedy = (
-        "bins= takes the ends of intervals from small to large, or their number, as in bins=[1, 2, 5, 10] or bins=20"
+        "bins= takes the ends of intervals from small to large, or their number, as in "
+        "bins=[1, 2, 5, 10] or bins=20"
     )
     if isinstance(bins, str | bytes):
         raise InputError(remedy)
@@ -299,11 +299,12 @@ def _listed(bins: Any, start: float, end: float) -> tuple[float, ...]:
         edges = edges[1:]
     if not edges or not all(map(math.isfinite, edges)) or edges[0] <= start:
         raise InputError(f"{remedy}; all of them after start={start:g}")
-    if any(later <= earlier for earlier, later in zip(edges, edges[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(edges)):
         raise InputError(remedy)
     if edges[-1] > end:
         raise InputError(
-            f"the last end of an interval, {edges[-1]:g}, is beyond the upper bound of the time in the schema, {end:g}"
+            f"the last end of an interval, {edges[-1]:g}, is beyond the upper bound of the time in the schema, "
+            f"{end:g}"
         )
     return tuple(edges)
 

@@ -1,4 +1,4 @@
-"""Survival, cumulative incidence, restricted means and log-rank tests from released counts, with the law of their error.
+"""Survival, cumulative incidence, means and log-rank tests from released counts, with the law of their error.
 
 Everything is a function of the hazards h = d/Y of causes in intervals, d events among Y persons at risk.  Its
 error is linear in that of the hazards to first order, so that the covariance of the sampling error (that of
@@ -29,8 +29,8 @@ RISK_SDS = Constant(
     5.0,
     name="RISK_SDS",
     decides="the smallest number at risk of a reported interval of time, in sds of its noise",
-    reason="a hazard is divided by the number at risk: noise of a fifth of it changes the mean of 1/Y by (1/5)² = 4 % at "
-    "most, and that of one interval in the mean of a curve by far less",
+    reason="a hazard is divided by the number at risk: noise of a fifth of it changes the mean of 1/Y by (1/5)² = 4 % "
+    "at most, and that of one interval in the mean of a curve by far less",
     source="derivation of the second-order bias of 1/Y",
 )
 _DRAWS: Numerical[int] = 20_000
@@ -234,7 +234,7 @@ class SurvivalEstimate:
     def hazard(self) -> Array:
         """Return the hazard of any event, at least 0, by the falling curve."""
         before = np.concatenate([[1.0], self.survival_values[:-1]])
-        return np.clip(1 - self.survival_values / before, 0.0, _LARGEST_HAZARD)
+        return np.asarray(np.clip(1 - self.survival_values / before, 0.0, _LARGEST_HAZARD))
 
     @cached_property
     def hazards(self) -> Array:
@@ -259,7 +259,8 @@ class SurvivalEstimate:
         for cause in range(causes):
             spread[cause, k, cause, k] += 1.0
         spread /= self.at_risk[:, None, None]
-        return np.asarray((spread @ self.counts.root).reshape(causes * m, -1))
+        size = self.counts.counts.size
+        return np.asarray((spread @ self.counts.root).reshape(causes * m, size))
 
     @cached_property
     def hazard_covariance(self) -> Array:
@@ -275,7 +276,7 @@ class SurvivalEstimate:
 
     def _curve(self, values: Array, change: Array) -> Curve:
         """Return a curve from its derivative by the hazards: edge, cause and interval."""
-        by_hazard = change.reshape(len(values), -1)
+        by_hazard = change.reshape(len(values), self.hazards.size)
         sampling = by_hazard @ self.hazard_covariance @ by_hazard.T
         noise = by_hazard @ self.noise_map
         return Curve(values, sampling, noise @ noise.T, self._effective(values, sampling))
@@ -286,7 +287,7 @@ class SurvivalEstimate:
         variance = np.diag(sampling)
         few = (variance <= _NO_VARIANCE) | (binomial <= _NO_VARIANCE)
         found = binomial / np.where(few, 1.0, variance)
-        return np.where(few, self.at_risk, np.maximum(found, 1.0))
+        return np.asarray(np.where(few, self.at_risk, np.maximum(found, 1.0)))
 
     @cached_property
     def survival(self) -> Curve:
@@ -323,13 +324,13 @@ def _falling(values: Array) -> Array:
     if not len(values):
         return values
     found = isotonic_regression(values, increasing=False).x
-    return np.clip(found, _NO_VARIANCE, 1.0)
+    return np.asarray(np.clip(found, _NO_VARIANCE, 1.0))
 
 
 def _rising(values: Array) -> Array:
     if not len(values):
         return values
-    return np.maximum(isotonic_regression(values).x, 0.0)
+    return np.asarray(np.maximum(isotonic_regression(values).x, 0.0))
 
 
 @dataclass(frozen=True)
@@ -419,9 +420,7 @@ def _product_noise(
     return np.asarray(of_share.sum(axis=-1) * event)
 
 
-def _sampling_sd(
-    groups: Sequence[SurvivalEstimate], share: Array, chosen: slice, m: int
-) -> float:
+def _sampling_sd(groups: Sequence[SurvivalEstimate], share: Array, chosen: slice, m: int) -> float:
     """Return the sd of the noise in the trace of the hypergeometric variance, by the noise of events."""
     weight = (share * (1 - share))[:-1].sum(axis=0)
     variance = sum(

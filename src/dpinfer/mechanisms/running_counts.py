@@ -30,6 +30,8 @@ from dpinfer.numerics.reasons import Numerical
 
 # The norm of a column of B is a rounded root of rounded squares: a few units in the last place, far below this.
 _ROUNDED: Numerical[float] = 1 + 2.0**-40
+# Entries of B are multiples of 2⁻²⁰: then sums of up to 2³² persons are exact in floats, in any order.
+_GRID: Numerical[float] = 2.0**20
 _NOT_AT_RISK = -1
 _NOT_USABLE = -2
 
@@ -39,10 +41,11 @@ def running_root(size: int) -> Array:
     """Return B, lower triangular with B B the matrix of running sums; its entries are not negative.
 
     Its first column has the coefficients of (1 - x)^(-1/2), as the running sums are those of 1/(1 - x)
-    (Fichtenberger, Henzinger and Upadhyay, 2023).
+    (Fichtenberger, Henzinger and Upadhyay, 2023), each rounded to a multiple of 2⁻²⁰.
     """
     steps = np.arange(1.0, size)
     first = np.concatenate([[1.0], np.cumprod((2 * steps - 1) / (2 * steps))])
+    first = np.rint(first * _GRID) / _GRID
     lag = np.subtract.outer(np.arange(size), np.arange(size))
     root = np.where(lag >= 0, first[np.maximum(lag, 0)], 0.0)
     root.setflags(write=False)
@@ -52,6 +55,11 @@ def running_root(size: int) -> Array:
 def root_norm(size: int) -> float:
     """Return the largest norm of a column of the root, that of the first, rounded up."""
     return float(np.linalg.norm(running_root(size)[:, 0])) * _ROUNDED
+
+
+def unusable_weight(size: int) -> float:
+    """Return the weight of a person without a usable record: ‖B‖, rounded down."""
+    return float(np.floor(root_norm(size) / _ROUNDED**2 * _GRID)) / _GRID
 
 
 @dataclass(frozen=True)
@@ -130,9 +138,9 @@ def running_counts(follow_up: FollowUp, neighbours: Adjacency) -> BoundedSum:
     """B c for each group and process, and the number of persons without a usable record, times ‖B‖.
 
     A record is usable if it has a time of exit that is not before the origin, a known event, a known
-    group and, where there are late entries, a time of entry before the exit.  With ids a person's usable rows are one record: the
-    earliest entry, the latest exit with its event, and the group of the earliest row.  Time under
-    observation that is not between the first and the last edge is not counted.
+    group and, where there are late entries, a time of entry before the exit.  With ids a person's usable
+    rows are one record: the earliest entry, the latest exit with its event, and the group of the
+    earliest row.  Time under observation that is not between the first and the last edge is not counted.
 
     Guarantee [running_counts_sensitivity]: a person adds a column of B, whose norm is at most that of the
     first, ‖B‖, and with late entries another one in other entries of the vector; so it moves by at most
@@ -140,7 +148,7 @@ def running_counts(follow_up: FollowUp, neighbours: Adjacency) -> BoundedSum:
     √2 times that with late entries.  However many rows a person has, it is one record.
     """
     root = running_root(follow_up.positions)
-    norm = root_norm(follow_up.positions)
+    weight = unusable_weight(follow_up.positions)
     cells = math.prod(follow_up.shape)
 
     def of_block(block: Block) -> Array:
@@ -151,7 +159,7 @@ def running_counts(follow_up: FollowUp, neighbours: Adjacency) -> BoundedSum:
             counts += counts_of(_entry_cells(persons, follow_up), cells + 2)[..., :cells]
         by_process = counts.reshape(*block.stack, *follow_up.shape)
         running = (by_process @ root.T).reshape(*block.stack, cells)
-        return np.concatenate([running, norm * found[..., _NOT_USABLE:_NOT_AT_RISK]], axis=-1)
+        return np.concatenate([running, weight * found[..., _NOT_USABLE:_NOT_AT_RISK]], axis=-1)
 
     return BoundedSum(of_block, running_counts_bound(follow_up, neighbours))
 
@@ -245,9 +253,9 @@ def _entry_cells(persons: _Persons, follow_up: FollowUp) -> Indices:
 def _cells(
     persons: _Persons, follow_up: FollowUp, processes: Indices, positions: npt.NDArray[np.intp]
 ) -> Indices:
-    groups, counted, length = follow_up.shape
+    _, counted, length = follow_up.shape
     last = math.prod(follow_up.shape)
-    groups = np.minimum(persons.groups, groups - 1)
+    groups = np.minimum(persons.groups, follow_up.groups - 1)
     cell = (groups * counted + processes) * length + positions
     at_risk = (persons.entries < follow_up.edges[-1]) & _within(persons.exits, follow_up)
     cell = np.where(at_risk, cell, last + 2 + _NOT_AT_RISK)

@@ -1,4 +1,4 @@
-"""Published survival curves: released counts over time, and every curve, mean, median and test that follows from them."""
+"""Published survival curves: released counts over time, and all curves, means, medians and tests made of them."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from dpinfer.inference.survival_estimates import (
     log_rank,
     normal_draws,
 )
-from dpinfer.mechanisms.running_counts import FollowUp, root_norm, running_root
+from dpinfer.mechanisms.running_counts import FollowUp, running_root, unusable_weight
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.reasons import Numerical
 from dpinfer.persistence import FileNames
@@ -171,7 +171,8 @@ class SurvivalCurves:
 
     @cached_property
     def _estimates(self) -> list[SurvivalEstimate]:
-        root = self.noise_sd * np.linalg.inv(running_root(self.follow_up.positions))
+        inverse = np.linalg.inv(running_root(self.follow_up.positions))
+        root = np.asarray(self.noise_sd * inverse, dtype=np.float64)
         away = self.follow_up.away
         return [
             SurvivalEstimate(TimeCounts(one, root, away, self.follow_up.late))
@@ -391,7 +392,9 @@ class SurvivalCurves:
             matches = np.flatnonzero(np.isclose(self.times, until, rtol=1e-12, atol=0))
             if not len(matches):
                 ends = ", ".join(f"{time:g}" for time in self.times)
-                raise InputError(f"until={until!r} is not the end of an interval: take one of {ends}")
+                raise InputError(
+                    f"until={until!r} is not the end of an interval: take one of {ends}"
+                )
             intervals = int(matches[0]) + 1
         if not 0 < intervals <= last:
             return []
@@ -490,7 +493,7 @@ class SurvivalCurves:
         tuple
             The lower and the upper end.
         """
-        margin = self._z * self.noise_sd / root_norm(self.follow_up.positions)
+        margin = self._z * self.noise_sd / unusable_weight(self.follow_up.positions)
         return max(self.unusable - margin, 0.0), max(self.unusable + margin, 0.0)
 
     def shown_times(self, count: int = _SHOWN) -> list[int]:
@@ -652,7 +655,9 @@ class SurvivalCurves:
             The sentence.
         """
         by = f", by {self.names['by']}" if self.names["by"] else ""
-        return f"Time to {self.names['event']} by {self.names['time']}{by}; {self.unit.size(self.n)}."
+        return (
+            f"Time to {self.names['event']} by {self.names['time']}{by}; {self.unit.size(self.n)}."
+        )
 
     def summary(self, *, full: bool = False) -> str:
         """Return the curves at a few times as text, with medians, means and the log-rank test.
