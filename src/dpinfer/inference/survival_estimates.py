@@ -33,7 +33,7 @@ RISK_SDS = Constant(
     "at most, and that of one interval in the mean of a curve by far less",
     source="derivation of the second-order bias of 1/Y",
 )
-_DRAWS: Numerical[int] = 20_000
+_DRAWS: Numerical[int] = 10_000
 _SEED: Numerical[int] = 20_260_101
 _NO_VARIANCE: Numerical[float] = 1e-12
 _LARGEST_HAZARD: Numerical[float] = 0.999
@@ -134,6 +134,7 @@ class Curve:
     sampling: Array
     noise: Array
     effective: Array
+    falling: bool
 
     @property
     def covariance(self) -> Array:
@@ -274,12 +275,12 @@ class SurvivalEstimate:
                 found[one, k, other, k] = diagonal / self.at_risk
         return found.reshape(causes * m, causes * m)
 
-    def _curve(self, values: Array, change: Array) -> Curve:
+    def _curve(self, values: Array, change: Array, *, falling: bool) -> Curve:
         """Return a curve from its derivative by the hazards: edge, cause and interval."""
         by_hazard = change.reshape(len(values), self.hazards.size)
         sampling = by_hazard @ self.hazard_covariance @ by_hazard.T
         noise = by_hazard @ self.noise_map
-        return Curve(values, sampling, noise @ noise.T, self._effective(values, sampling))
+        return Curve(values, sampling, noise @ noise.T, self._effective(values, sampling), falling)
 
     def _effective(self, values: Array, sampling: Array) -> Array:
         """Return share (1 - share)/variance; where no event has been, the number at risk."""
@@ -296,7 +297,7 @@ class SurvivalEstimate:
         s = self.survival_values
         falls = -s[:, None] * np.tri(m) / (1 - self.hazard)
         change = np.repeat(falls[:, None, :], len(self.raw), axis=1)
-        return self._curve(s, change)
+        return self._curve(s, change, falling=True)
 
     def incidence(self, cause: int) -> Curve:
         """Return the cumulative incidence of a cause at the edges (Aalen and Johansen, 1978)."""
@@ -308,7 +309,7 @@ class SurvivalEstimate:
         later = -np.tri(m) * (values[:, None] - values[None, :]) / (1 - self.hazard)
         change = np.repeat(later[:, None, :], len(self.raw), axis=1)
         change[:, cause] += np.tri(m) * before
-        return self._curve(values, change)
+        return self._curve(values, change, falling=False)
 
     def restricted_mean(self, axis: TimeAxis, intervals: int) -> tuple[float, float]:
         """Return the mean time up to the end of an interval, the area under the curve, and its standard error."""

@@ -240,7 +240,7 @@ class SurvivalCurves:
         if not m:
             return np.zeros(0), np.zeros(0)
         low, high = curve.ends(curve.critical(self.confidence, normal_draws(m)))
-        if curve.values[-1] <= curve.values[0]:
+        if curve.falling:
             return np.maximum.accumulate(low[::-1])[::-1], np.minimum.accumulate(high)
         return np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
 
@@ -298,8 +298,8 @@ class SurvivalCurves:
         Returns
         -------
         DataFrame
-            group, time, low and high; infinite where the curve, or an end of its intervals, does not come
-            down so far.
+            group, time, low and high.  Where the curve does not come down so far the time is infinite, and
+            the lower end is the last time that is reported, if the intervals do not either.
 
         Notes
         -----
@@ -328,6 +328,8 @@ class SurvivalCurves:
             curve = one.survival
             ends = (curve.values, *curve.ends(self._z))
             time, low, high = (self._axis.crossing(values, share) for values in ends)
+            # a lower end that is not reached is after the last time that is reported
+            low = min(low, float(self._axis.edges[one.supported]))
             rows.append({"group": group, "time": time, "low": low, "high": high})
         return rows
 
@@ -863,7 +865,7 @@ def _time_cell(row: dict[str, Any], last: float) -> GridCell:
         for end in (row["low"], row["high"])
     )
     if not math.isfinite(row["time"]):
-        return GridCell(_NOT_REACHED, "" if low == _NOT_REACHED else f"from {low}")
+        return GridCell(_NOT_REACHED, f"from {low}")
     return GridCell(text.number(row["time"], decimals), f"{low} to {high}")
 
 
