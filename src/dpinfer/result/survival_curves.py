@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from dpinfer.privacy import entries
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result import text
 from dpinfer.result.grid import Grid, GridCell, GridRow, TextLayout, html_page, markdown_page
+from dpinfer.result.saved import ReplacedError
 from dpinfer.result.statements import NOT_REPORTED, REPORTED, Privacy, errors_counted
 from dpinfer.schema.columns import Level
 from dpinfer.schema.guesses import level_text
@@ -681,9 +682,9 @@ class SurvivalCurves:
         level = f"{100 * self.confidence:.4g}%"
         size = f"{self.headline()} Estimates with {level} intervals in brackets."
         layout = TextLayout(brackets=True, split=True, min_names=16)
-        parts = [self.grid().text(layout)]
+        parts = [_on_screen(self.grid()).text(layout)]
         for position, cause in enumerate(self.causes if len(self.causes) > 1 else ()):
-            parts += [f"Cumulative incidence: {cause}", self.grid(position).text(layout)]
+            parts += [f"Cumulative incidence: {cause}", _on_screen(self.grid(position)).text(layout)]
         parts.append(self.figures().text(layout))
         said = [*self.tests(), *self.statements()]
         if not full:
@@ -765,7 +766,7 @@ class SurvivalCurves:
         written = json.loads(document)
         version = written.get("version")
         if version != VERSION:
-            raise InputError(
+            raise ReplacedError(
                 f"these survival curves are of version {version} of the format, and this dpinfer reads version "
                 f"{VERSION}: read them with the dpinfer that wrote them"
             )
@@ -844,6 +845,11 @@ def is_survival(document: str) -> bool:
         return bool(json.loads(document)["format"] == FORMAT)
     except (KeyError, TypeError, ValueError):
         return False
+
+
+def _on_screen(grid: Grid) -> Grid:
+    """Return a table with a short name of the time, as columns of names are narrow in text."""
+    return replace(grid, titles=("Time", *grid.titles[1:]))
 
 
 def _renamed(row: dict[str, Any], name: str) -> dict[str, Any]:

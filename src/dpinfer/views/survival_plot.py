@@ -166,8 +166,13 @@ def _axes(panel: Axes, curves: SurvivalCurves, cause: str | None, *, band: bool)
 def _legend(panel: Axes, curves: SurvivalCurves, *, rising: bool) -> None:
     if curves.groups and panel.get_legend_handles_labels()[0]:
         title = shortened(curves.names["by"], 40)
-        place = "upper left" if rising else "lower left"
-        panel.legend(loc=place, frameon=False, fontsize=9, title=title, alignment="left")
+        panel.legend(
+            loc="upper left" if rising else "lower left",
+            frameon=False,
+            fontsize=9,
+            title=title,
+            alignment="left",
+        )
 
 
 def _at_risk(panel: Axes, curves: SurvivalCurves) -> None:
