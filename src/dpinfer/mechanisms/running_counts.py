@@ -68,7 +68,8 @@ class FollowUp:
 
     ``edges`` are the ends of intervals, of which the first begins at ``start`` and each contains its right
     end.  ``processes`` has the process of each code of the event: the causes from 0 on, and last
-    censoring.  ``whole`` says that times are whole numbers, ``late`` that there is a time of entry.
+    censoring.  ``integer_times`` says that times are whole numbers, ``late`` that there
+    is a time of entry.
     """
 
     start: float
@@ -77,7 +78,7 @@ class FollowUp:
     groups: int = 1
     grouped: bool = False
     late: bool = False
-    whole: bool = False
+    integer_times: bool = False
 
     @property
     def intervals(self) -> int:
@@ -116,7 +117,7 @@ class FollowUp:
         That is a half where times are any numbers.  Of w whole times he is at risk at 1 to w of them, in
         the mean at (w + 1)/2, so that the part is (w - 1)/(2w): none where an interval has one time.
         """
-        if not self.whole:
+        if not self.integer_times:
             return np.full(self.intervals, 0.5)
         times = np.maximum(np.diff(np.floor([self.start, *self.edges])), 1.0)
         return np.asarray((times - 1) / (2 * times))

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from dpinfer import persistence
 from dpinfer.errors import InputError
 from dpinfer.inference.survival_estimates import (
-    Curve,
+    CurveEstimate,
     SurvivalEstimate,
     TimeAxis,
     TimeCounts,
@@ -150,7 +150,7 @@ class SurvivalCurves:
     ...     table, schema, time="months", event="died", bins=[3, 6, 9, 12], budget=dp.NoPrivacy()
     ... )
     >>> print(curves.to_frame()[["time", "survival", "low", "high"]].round(2).iloc[0].to_list())
-    [3.0, 0.87, 0.84, 0.9]
+    [3.0, 0.87, 0.83, 0.89]
     """
 
     counts: Array
@@ -183,7 +183,7 @@ class SurvivalCurves:
     @property
     def _axis(self) -> TimeAxis:
         edges = np.array([self.follow_up.start, *self.follow_up.edges])
-        return TimeAxis(edges, self.follow_up.whole)
+        return TimeAxis(edges, self.follow_up.integer_times)
 
     @property
     def _group_names(self) -> tuple[Level | None, ...]:
@@ -213,7 +213,7 @@ class SurvivalCurves:
         return rows
 
     def _rows(
-        self, group: Level | None, one: SurvivalEstimate, curve: Curve
+        self, group: Level | None, one: SurvivalEstimate, curve: CurveEstimate
     ) -> list[dict[str, Any]]:
         low, high = curve.ends(self._z)
         band_low, band_high = self._band(curve)
@@ -231,7 +231,7 @@ class SurvivalCurves:
             rows.append(row)
         return rows
 
-    def _band(self, curve: Curve) -> tuple[Array, Array]:
+    def _band(self, curve: CurveEstimate) -> tuple[Array, Array]:
         """Return a band of the whole curve, which rises or falls as the true one does.
 
         Where the true curve is inside of the band at all times, the ends of a monotone curve cannot pass
@@ -684,7 +684,10 @@ class SurvivalCurves:
         layout = TextLayout(brackets=True, split=True, min_names=16)
         parts = [_on_screen(self.grid()).text(layout)]
         for position, cause in enumerate(self.causes if len(self.causes) > 1 else ()):
-            parts += [f"Cumulative incidence: {cause}", _on_screen(self.grid(position)).text(layout)]
+            parts += [
+                f"Cumulative incidence: {cause}",
+                _on_screen(self.grid(position)).text(layout),
+            ]
         parts.append(self.figures().text(layout))
         said = [*self.tests(), *self.statements()]
         if not full:

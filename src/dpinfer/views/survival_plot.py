@@ -140,7 +140,7 @@ def _draw(panel: Axes, curves: SurvivalCurves, rows: list[dict[str, Any]], style
 
 def _stepped(curves: SurvivalCurves) -> bool:
     """Whether curves are steps: where each interval has one time; elsewhere lines join the ends of intervals."""
-    return bool(curves.follow_up.whole and not curves.follow_up.away.any())
+    return bool(curves.follow_up.integer_times and not curves.follow_up.away.any())
 
 
 def _axes(panel: Axes, curves: SurvivalCurves, cause: str | None, *, band: bool) -> None:
