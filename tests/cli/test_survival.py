@@ -100,6 +100,11 @@ def test_curves_are_booked_written_and_shown(folder):
     assert again["survival.json"] == before["survival.json"]
     assert again["survival.csv"] == before["survival.csv"]
     assert "Log-rank" in succeeds(run_here("report", "out/survival.json", "--text", cwd=folder))
+    filed = ["report", "out/survival.json", "--registry", "--disclosure", "-o", "filed", "-q"]
+    succeeds(run_here(*filed, "--ledger", "ledger.db", cwd=folder))
+    disclosed = (folder / "filed/disclosure.md").read_text(encoding="utf-8")
+    for words in ("Survival curves", "5 intervals from 0 to 10", "points of survival curves"):
+        assert words in disclosed
     with_others = ["report", "out/survival.json", "out/survival.json", "--side-by-side"]
     fails(run_here(*with_others, cwd=folder), "survival curves")
     fails(run_here("report", "out/survival.json", "--level", 0.9, cwd=folder), "leave level out")

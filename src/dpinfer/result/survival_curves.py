@@ -624,6 +624,24 @@ class SurvivalCurves:
             )
         return [*said, _MAY_NOT]
 
+    def public_facts(self) -> list[str]:
+        """Return what was declared beforehand: time, event, entry and groups.
+
+        Returns
+        -------
+        list of str
+            One text for each column.
+        """
+        follow_up, names = self.follow_up, self.names
+        span = f"from {follow_up.start:g} to {follow_up.edges[-1]:g}"
+        facts = [f"{names['time']}: time, {follow_up.intervals} intervals {span}"]
+        facts.append(f"{names['event']}: event, {', '.join(self.causes)}")
+        if names["entry"]:
+            facts.append(f"{names['entry']}: time of entry")
+        if self.groups:
+            facts.append(f"{names['by']}: {', '.join(map(self.group_label, self.groups))}")
+        return facts
+
     def caveats(self) -> tuple[str, ...]:
         """Return what the guarantee and the intervals do not cover.
 
