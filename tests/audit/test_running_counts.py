@@ -252,6 +252,9 @@ def test_bad_records_have_one_public_behaviour():
     noiseless = dp.survival_curves(bad, schema, budget=dp.NoPrivacy(), **OPTIONS)
     entered_first = (table.entered < table.years).iloc[500:].sum()
     assert noiseless.unusable == 1000 - entered_first
+    without_entry = OPTIONS | {"entry": None}
+    curves = dp.survival_curves(bad, schema, budget=dp.NoPrivacy(), **without_entry)
+    assert curves.unusable == 400  # without a time, before the origin, of no event or group
     beyond = table.assign(years=1e6, status=1)
     curves = dp.survival_curves(beyond, schema, budget=dp.NoPrivacy(), **OPTIONS)
     assert (curves.to_frame()["survival"] == 1).all()

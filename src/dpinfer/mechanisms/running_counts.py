@@ -147,6 +147,34 @@ def running_counts(follow_up: FollowUp, neighbours: Adjacency) -> BoundedSum:
     first, ‖B‖, and with late entries another one in other entries of the vector; so it moves by at most
     ‖B‖ (add-remove) or, as all entries are at least 0 and inner products are, too, √2‖B‖ (replace), and
     √2 times that with late entries.  However many rows a person has, it is one record.
+
+    Input
+    -----
+    times of exit, events, groups and, where they may be late, times of entry; with ids all rows of a unit together;
+    public edges of K intervals; B of K + 1 positions, lower triangular, all entries at least 0, b = ‖first column‖
+
+    Output
+    ------
+    B c for each group and process (causes, censoring, entry), c the counts over positions; and b times the number of
+    persons without a usable record
+
+    Sensitivity
+    -----------
+    replace, replace-unit : 2*b if late else sqrt(2)*b
+    add-remove, add-remove-unit : sqrt(2)*b if late else b
+
+    Pseudo-code
+    -----------
+    for each person (with ids: the usable rows of a unit as one record, whatever their number and order):
+        if not usable: u += b
+        else if at risk between the first and the last edge:
+            c[group, cause or censoring, position of exit] += 1
+            if entries are counted: c[group, entry, position of entry] += 1
+    return B c for each group and process, u
+
+    Proof
+    -----
+    docs/method.md, 12; tests/audit/test_running_counts.py
     """
     root = running_root(follow_up.positions)
     weight = unusable_weight(follow_up.positions)
