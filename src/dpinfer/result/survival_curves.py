@@ -83,6 +83,8 @@ class LogRankTest:
         The share of privacy noise in the variance of the scores.
     status : str
         ``"reported"``, or why there is no test.
+    cause : str
+        The cause whose hazard is compared, or "" for any event.
     """
 
     statistic: float
@@ -90,16 +92,18 @@ class LogRankTest:
     p_value: float
     noise_share: float
     status: str = REPORTED
+    cause: str = ""
 
     def __str__(self) -> str:
+        of_cause = f" of {self.cause}" if self.cause else ""
         if self.status != REPORTED:
-            return f"Log-rank test {self.status}."
+            return f"Log-rank test{of_cause} {self.status}."
         shown = text.p_value(self.p_value)
         equal = shown if shown.startswith("<") else f"= {shown}"
         noise = text.percent(self.noise_share)
         return (
-            f"Log-rank test that the groups have the same hazard: chi-square {self.statistic:.2f}, {self.df} df, "
-            f"p {equal} (privacy noise: {noise} of the variance)."
+            f"Log-rank test that the groups have the same hazard{of_cause}: chi-square {self.statistic:.2f}, "
+            f"{self.df} df, p {equal} (privacy noise: {noise} of the variance)."
         )
 
 
@@ -451,8 +455,11 @@ class SurvivalCurves:
         found = log_rank(self._estimates, position)
         if found is None:
             status = f"{NOT_REPORTED}: too few events, or persons at risk, at this budget"
-            return LogRankTest(math.nan, len(self.groups) - 1, math.nan, math.nan, status)
-        return LogRankTest(found.statistic, found.df, found.p_value, found.noise_share)
+            df = len(self.groups) - 1
+            return LogRankTest(math.nan, df, math.nan, math.nan, status, cause or "")
+        return LogRankTest(
+            found.statistic, found.df, found.p_value, found.noise_share, cause=cause or ""
+        )
 
     def at_risk_rows(self) -> list[dict[str, Any]]:
         """Return the numbers at risk at the start and after each interval, with their intervals.
@@ -664,7 +671,7 @@ class SurvivalCurves:
             return []
         said = [str(self.test())]
         if len(self.causes) > 1:
-            said += [f"{cause}: {self.test(cause)}" for cause in self.causes]
+            said += [str(self.test(cause)) for cause in self.causes]
         return said
 
     def headline(self) -> str:
