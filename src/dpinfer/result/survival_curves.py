@@ -349,7 +349,7 @@ class SurvivalCurves:
         return self.quantile(0.5)
 
     def restricted_mean(self, until: float | None = None) -> "pd.DataFrame":
-        """Return restricted mean survival times: the mean time without an event up to ``until``.
+        """Return restricted mean survival times: the mean time after the start without an event, up to ``until``.
 
         Parameters
         ----------
