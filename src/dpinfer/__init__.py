@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpinfer import datasets, simulate
     from dpinfer.client import connect
     from dpinfer.description.describing import describe
-    from dpinfer.description.survival import survival_curves
+    from dpinfer.description.survival_release import survival_curves
     from dpinfer.estimators.models import (
         HuberRegression,
         LinearRegression,
@@ -104,7 +104,7 @@ _MODULES = {
     "client": ("connect",),
     "datasets": ("datasets",),
     "description.describing": ("describe",),
-    "description.survival": ("survival_curves",),
+    "description.survival_release": ("survival_curves",),
     "estimators.models": (
         "HuberRegression",
         "LinearRegression",

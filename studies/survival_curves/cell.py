@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from dpinfer.description.survival import survival_curves
+from dpinfer.description.survival_release import survival_curves
 from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.statements import REPORTED

@@ -10,11 +10,11 @@ import pytest
 
 import dpinfer as dp
 from dpinfer.adjacency import Adjacency
-from dpinfer.description import survival as module
-from dpinfer.description.survival import survival_release
+from dpinfer.description import survival_release as module
+from dpinfer.description.survival_release import survival_release
 from dpinfer.mechanisms import running_counts as mechanism
 from dpinfer.mechanisms.running_counts import (
-    FollowUp,
+    TimeIntervals,
     running_counts,
     running_counts_bound,
     running_root,
@@ -22,7 +22,7 @@ from dpinfer.mechanisms.running_counts import (
 from dpinfer.mechanisms.sums import Block, BoundedSum
 from dpinfer.privacy.gate import Gate
 
-FOLLOW_UP = FollowUp(0.0, (1.0, 2.0, 4.0, 7.0, 8.0), (2, 0, 1), groups=2, grouped=True)
+FOLLOW_UP = TimeIntervals(0.0, (1.0, 2.0, 4.0, 7.0, 8.0), (2, 0, 1), groups=2, grouped=True)
 LATE = replace(FOLLOW_UP, late=True)
 EXITS = [-1.0, 0.0, 0.5, 1.0, 3.0, 8.0, 9.0, np.inf, np.nan]
 ENTRIES = [-1.0, 0.0, 0.4, 1.0, 6.0, 8.5, np.nan]

@@ -9,7 +9,7 @@ import pytest
 from statsmodels.duration.survfunc import CumIncidenceRight, SurvfuncRight, survdiff
 
 import dpinfer as dp
-from dpinfer.description.survival import survival_release
+from dpinfer.description.survival_release import survival_release
 
 SCHEMA = dp.Schema.parse("""
 unit = "one patient"

@@ -13,11 +13,11 @@ from dpinfer.inference.survival_estimates import (
     log_rank,
     normal_draws,
 )
-from dpinfer.mechanisms.running_counts import FollowUp, running_counts, running_root
+from dpinfer.mechanisms.running_counts import TimeIntervals, running_counts, running_root
 from dpinfer.mechanisms.sums import Block
 
 EDGES = np.linspace(0.5, 10, 20)
-FOLLOW_UP = FollowUp(0.0, tuple(EDGES), (1, 0), groups=2, grouped=True)
+FOLLOW_UP = TimeIntervals(0.0, tuple(EDGES), (1, 0), groups=2, grouped=True)
 NONE = np.zeros((21, 21))
 
 

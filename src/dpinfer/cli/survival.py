@@ -25,7 +25,7 @@ from dpinfer.cli.options import (
     privacy_section,
 )
 from dpinfer.cli.screen import AsJson, Quiet, Screen, Verbose
-from dpinfer.description.survival import SurvivalRelease, survival_release
+from dpinfer.description.survival_release import SurvivalRelease, survival_release
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta

@@ -63,7 +63,7 @@ def unusable_weight(size: int) -> float:
 
 
 @dataclass(frozen=True)
-class FollowUp:
+class TimeIntervals:
     """Follow-up in intervals of time: what is counted of each person; public.
 
     ``edges`` are the ends of intervals, of which the first begins at ``start`` and each contains its right
@@ -135,7 +135,7 @@ class _Persons:
     there: npt.NDArray[np.bool_]
 
 
-def running_counts(follow_up: FollowUp, neighbours: Adjacency) -> BoundedSum:
+def running_counts(follow_up: TimeIntervals, neighbours: Adjacency) -> BoundedSum:
     """B c for each group and process, and the number of persons without a usable record, times ‖B‖.
 
     A record is usable if it has a time of exit that is not before the origin, a known event, a known
@@ -193,13 +193,13 @@ def running_counts(follow_up: FollowUp, neighbours: Adjacency) -> BoundedSum:
     return BoundedSum(of_block, running_counts_bound(follow_up, neighbours))
 
 
-def running_counts_bound(follow_up: FollowUp, neighbours: Adjacency) -> float:
+def running_counts_bound(follow_up: TimeIntervals, neighbours: Adjacency) -> float:
     """Return the sensitivity of `running_counts`."""
     squares = neighbours.pick(2.0, 1.0) * (2.0 if follow_up.late else 1.0)
     return math.sqrt(squares) * root_norm(follow_up.positions)
 
 
-def _persons(block: Block, follow_up: FollowUp) -> _Persons:
+def _persons(block: Block, follow_up: TimeIntervals) -> _Persons:
     """Return the persons of a block: its rows or, with ids, one record for the rows of each."""
     rows = block.rows
     exits = rows[..., 1]
@@ -252,7 +252,7 @@ def _by_unit(rows: _Persons, starts: Indices, censored: int) -> _Persons:
     )
 
 
-def _exit_cells(persons: _Persons, follow_up: FollowUp) -> Indices:
+def _exit_cells(persons: _Persons, follow_up: TimeIntervals) -> Indices:
     """Return the cell of each person's exit, or the cell before the last where the record is not usable,
     the last where it is not at risk in any interval.
 
@@ -270,7 +270,7 @@ def _exit_cells(persons: _Persons, follow_up: FollowUp) -> Indices:
     return _cells(persons, follow_up, kinds, position)
 
 
-def _entry_cells(persons: _Persons, follow_up: FollowUp) -> Indices:
+def _entry_cells(persons: _Persons, follow_up: TimeIntervals) -> Indices:
     """Return the cell of each person's entry: position 0 for those at risk from the start."""
     edges = np.array([follow_up.start, *follow_up.edges])
     position = np.searchsorted(edges, persons.entries, side="right")
@@ -280,7 +280,7 @@ def _entry_cells(persons: _Persons, follow_up: FollowUp) -> Indices:
 
 
 def _cells(
-    persons: _Persons, follow_up: FollowUp, processes: Indices, positions: npt.NDArray[np.intp]
+    persons: _Persons, follow_up: TimeIntervals, processes: Indices, positions: npt.NDArray[np.intp]
 ) -> Indices:
     _, counted, length = follow_up.shape
     last = math.prod(follow_up.shape)
@@ -292,7 +292,7 @@ def _cells(
     return np.asarray(np.where(persons.there, cell, last + 2 + _NOT_AT_RISK), dtype=np.intp)
 
 
-def _within(exits: Array, follow_up: FollowUp) -> npt.NDArray[np.bool_]:
+def _within(exits: Array, follow_up: TimeIntervals) -> npt.NDArray[np.bool_]:
     """Whether an exit is after the start; time 0, where observation begins for all, is in the first interval."""
     if follow_up.start == 0:
         return np.asarray(exits >= 0)

@@ -21,7 +21,7 @@ from dpinfer.inference.survival_estimates import (
     log_rank,
     normal_draws,
 )
-from dpinfer.mechanisms.running_counts import FollowUp, running_root, unusable_weight
+from dpinfer.mechanisms.running_counts import TimeIntervals, running_root, unusable_weight
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.reasons import Numerical
 from dpinfer.persistence import FileNames
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FORMAT = "dpinfer.SurvivalCurves"
 VERSION = 1
 _NAMES = entries.NAMES | FileNames(
-    {"FollowUp": FollowUp, "NoPrivacy": NoPrivacy, "Privacy": Privacy, "Unit": Unit},
+    {"TimeIntervals": TimeIntervals, "NoPrivacy": NoPrivacy, "Privacy": Privacy, "Unit": Unit},
     keys={Privacy: {"in_ledger": "booked"}, Unit: {"max_weight": "most_weight"}},
 )
 TOO_FEW_AT_RISK = f"{NOT_REPORTED}: too few persons at risk at this budget"
@@ -119,7 +119,7 @@ class SurvivalCurves:
         The released number of persons without a usable record.
     noise_sd : float
         The sd of the noise in running sums, before they are made counts.
-    follow_up : FollowUp
+    follow_up : TimeIntervals
         The intervals of time, and what was counted.
     causes : tuple of str
         The names of the events.
@@ -160,7 +160,7 @@ class SurvivalCurves:
     counts: Array
     unusable: float
     noise_sd: float
-    follow_up: FollowUp
+    follow_up: TimeIntervals
     causes: tuple[str, ...]
     groups: tuple[Level, ...]
     names: dict[str, str]

@@ -16,7 +16,7 @@ from dpinfer.errors import BudgetError, InputError, one_of_two
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.step_plan import planned
 from dpinfer.mechanisms.running_counts import (
-    FollowUp,
+    TimeIntervals,
     running_counts,
     running_counts_bound,
     running_root,
@@ -51,7 +51,7 @@ class SurvivalRelease:
     """A release of survival curves that was checked by public facts: nothing is booked, no value was read."""
 
     records: Pending
-    follow_up: FollowUp
+    follow_up: TimeIntervals
     release: NoisySum
     budget: ZCDP | ApproxDP | NoPrivacy
     adjacency: Adjacency
@@ -253,7 +253,7 @@ def _causes(found: Described) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 def _follow_up(
     time: Any, entries: Described | None, bins: int | Sequence[float] | None, start: float
-) -> FollowUp:
+) -> TimeIntervals:
     """Return the intervals, from public facts alone."""
     integer_times = time.kind == "integer" and (
         entries is None or getattr(entries.column, "kind", "") == "integer"
@@ -267,7 +267,7 @@ def _follow_up(
         edges = _listed(bins, start, time.high)
     if not 1 <= len(edges) <= MAX_INTERVALS:
         raise InputError(f"bins= makes {len(edges)} intervals: take 1 to {MAX_INTERVALS} of them")
-    return FollowUp(start, edges, (1, 0), integer_times=integer_times)
+    return TimeIntervals(start, edges, (1, 0), integer_times=integer_times)
 
 
 def _equal(start: float, end: float, bins: int | None, *, integer_times: bool) -> tuple[float, ...]:
