@@ -51,12 +51,16 @@ def results(designs: Sequence[Found]) -> str:
 
 def page(designs: Sequence[Found]) -> str:
     """The page of all cells."""
-    counts = sorted({one["replicates"] for one in designs})
+    counts = sorted({one["replicates"] for one in designs}, reverse=True)
+    replicated = [
+        f"{count} of {', '.join(one['design'] for one in designs if one['replicates'] == count)}"
+        for count in counts
+    ]
     rows = [_row(one, budget, cell) for one in designs for budget, cell in one["cells"].items()]
     words = _WORDS.read_text(encoding="utf-8").rstrip()
     parts = [
         words,
-        f"Replicates: {' and '.join(map(str, counts))} of each cell.",
+        f"Replicates: {'; '.join(replicated)}.",
         table(_HEAD, rows),
         "\n".join(_below(designs)),
     ]

@@ -175,7 +175,8 @@ def test_files_and_frames_give_the_same_counts(tmp_path):
     assert dp.survival_curves(path, SCHEMA, **options).counts.tolist() == frame.counts.tolist()
 
 
-def test_ids_make_one_record_of_several_rows():
+@pytest.mark.parametrize("counted", ["every", "average"])
+def test_ids_make_one_record_of_several_rows(counted):
     """Spells of a patient are one time from the first entry to the last exit."""
     rows = patients()
     middle = (rows["months"] + rows["entered"]) // 2
@@ -184,7 +185,7 @@ def test_ids_make_one_record_of_several_rows():
     second = pd.concat([rows[split].assign(entered=middle[split]), rows[~split]])
     spells = pd.concat([first, second]).reset_index(names="id").sample(frac=1, random_state=0)
     document = SCHEMA.document() | {
-        "unit": {"name": "one patient", "column": "id", "rows": "average"}
+        "unit": {"name": "one patient", "column": "id", "rows": counted}
     }
     schema = dp.Schema.of_document(document)
     options = {"event": "died", "by": "arm", "entry": "entered"} | NOISELESS
@@ -192,6 +193,7 @@ def test_ids_make_one_record_of_several_rows():
     assert curves.n == len(rows)
     alone = dp.survival_curves(rows, SCHEMA, **options)
     assert curves.counts.tolist() == alone.counts.tolist()
+    assert dp.SurvivalCurves.from_json(curves.to_json()).unit == curves.unit == schema.unit
     assert "All rows with one id are one record" in curves.summary(full=True)
 
 
