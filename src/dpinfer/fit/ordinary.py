@@ -20,7 +20,7 @@ from dpinfer.inference.error_laws import ErrorLaw, sandwich
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square, weighted_sum
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.links import FARTHEST, FARTHEST_OFFSET
 from dpinfer.numerics.noise_laws import NO_NOISE
 from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import NoPrivacy
@@ -31,7 +31,6 @@ from dpinfer.result.statements import ALIASED, REPORTED, SEPARATED, Model, Words
 from dpinfer.rows.encoded import EveryRow, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
-from dpinfer.schema.terms import FARTHEST_OFFSET
 
 _TOLERANCE: Numerical[float] = 1e-10  # of a gradient, per record: a tiny part of a standard error
 # of a mean second moment of 1: no two records differ in this direction

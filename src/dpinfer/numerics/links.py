@@ -10,6 +10,8 @@ from dpinfer.numerics.arrays import Array
 
 FARTHEST = 30.0
 """The largest size of a linear predictor: beyond, a probability is as good as 0 or 1."""
+FARTHEST_OFFSET = 30.0
+"""The largest distance of an offset from its public upper bound: one farther below is clipped."""
 
 
 OfArray = Callable[[Array], Array]

@@ -19,6 +19,7 @@ from reprlib import repr as short
 from typing import Any, TypeGuard
 
 from dpinfer.errors import InputError
+from dpinfer.numerics.links import FARTHEST_OFFSET
 from dpinfer.schema import dates
 from dpinfer.schema.columns import (
     Column,
@@ -30,9 +31,9 @@ from dpinfer.schema.columns import (
 )
 from dpinfer.schema.curves import EXAMPLES as CURVES
 from dpinfer.schema.curves import curve_columns
+from dpinfer.schema.follow_up import SurvivalResponse
 from dpinfer.schema.operations import FUNCTIONS
 from dpinfer.schema.terms import (
-    FARTHEST_OFFSET,
     Expression,
     Factor,
     Part,
@@ -318,6 +319,36 @@ class Walk:
                 "tighten them in the schema, or write offset(log(x)) for an exposure x"
             )
         return number
+
+    def survival(self) -> SurvivalResponse:
+        """Return the outcome of Surv(exit, event) or Surv(entry, exit, event)."""
+        call = self.tree
+        usage = "write Surv(exit, event), or Surv(entry, exit, event) where persons may enter late"
+        if not isinstance(call, ast.Call) or len(call.args) not in (2, 3) or call.keywords:
+            raise self._refused(usage)
+        *times, last = call.args
+        entry, end = [None, *map(self._number, times)][-2:]
+        event = self._part(last)
+        if isinstance(event, Factor):
+            event = self._event(event)
+        if not event.answers and (event.low, event.high) != (0, 1):
+            raise self._refused(
+                f"{event.text} must say whether there was an event: a column of type boolean, one of type integer "
+                "with low = 0 and high = 1, or a comparison such as status == 2"
+            )
+        for time in (entry, end):
+            if time is not None and not time.high > 0:
+                raise self._refused(f"{time.text} must be a time after 0: raise high in the schema")
+        return SurvivalResponse(event, end, entry, self.text)
+
+    def _event(self, factor: Factor) -> Expression:
+        """Return whether an outcome has its second level."""
+        if len(factor.levels) != 2 or not factor.of_outcome:
+            raise self._refused(
+                f"{factor.text} is a factor: {comparison_of(factor)}, or give it type = \"outcome\" and two levels, "
+                "of which the second is the event"
+            )
+        return factor.code
 
     def _part(self, node: ast.expr) -> Part:
         match node:

@@ -360,6 +360,8 @@ def _response(side: _Side, schema: Schema) -> Response:
     if method == "lookup" and isinstance(column, Outcome) and column.levels:
         return Response(column)
     names = _names(schema, lambda column: plain_part(explained(column)))
+    if method != "lookup" and re.match(r"Surv\s*\(", text):
+        return Walk(text, names).survival()
     part = names(text) if method == "lookup" else Walk(text, names).part()
     if isinstance(part, Factor):
         raise InputError(
