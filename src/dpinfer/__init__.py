@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         LinearRegression,
         LinearSVC,
         LogisticRegression,
+        HazardRegression,
         PoissonRegression,
         QuantileRegression,
     )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpinfer.fit.linear import LinearPlan
     from dpinfer.fit.logistic import GeometryPlan
     from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
+    from dpinfer.fit.hazard import HazardPlan
     from dpinfer.fit.poisson import PoissonPlan
     from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
     from dpinfer.moment_release.forecasting import plan_moments
@@ -74,6 +76,8 @@ __all__ = [
     "ObjectivePerturbation",
     "OutputPerturbation",
     "Plan",
+    "HazardPlan",
+    "HazardRegression",
     "PoissonPlan",
     "PoissonRegression",
     "PrivacyError",
@@ -110,6 +114,7 @@ _MODULES = {
         "LinearRegression",
         "LinearSVC",
         "LogisticRegression",
+        "HazardRegression",
         "PoissonRegression",
         "QuantileRegression",
     ),
@@ -118,6 +123,7 @@ _MODULES = {
     "fit.linear": ("LinearPlan",),
     "fit.logistic": ("GeometryPlan",),
     "fit.penalised_plan": ("ObjectivePerturbation", "OutputPerturbation", "Plan"),
+    "fit.hazard": ("HazardPlan",),
     "fit.poisson": ("PoissonPlan",),
     "mechanisms.losses": ("Huber", "HuberHinge", "Logistic", "Loss", "SmoothedQuantile"),
     "moment_release.forecasting": ("plan_moments",),

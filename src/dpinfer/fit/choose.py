@@ -6,6 +6,7 @@ from typing import Any
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
+from dpinfer.fit.hazard import HazardSteps
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.ordinary import Ordinary
@@ -21,7 +22,7 @@ from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import Design
 
-STEPPED: tuple[type[Stepped[Any]], ...] = (LogisticSteps, LinearSteps, PoissonSteps)
+STEPPED: tuple[type[Stepped[Any]], ...] = (LogisticSteps, LinearSteps, PoissonSteps, HazardSteps)
 """Recipes without a penalty."""
 RECIPES: tuple[type[OfferedRecipe], ...] = (*STEPPED, Penalised)
 """Every recipe, in the order in which they are asked whether a fit is theirs."""

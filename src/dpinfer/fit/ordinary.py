@@ -28,7 +28,7 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum, Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import ALIASED, REPORTED, SEPARATED, Model, Words
-from dpinfer.rows.encoded import EveryRow, cached
+from dpinfer.rows.encoded import cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
@@ -76,7 +76,7 @@ class Ordinary:
         Where records do not tell some columns apart, their coefficients are not reported, and the
         others are those of a fit with as few of these columns as say the same.
         """
-        rows = cached(EveryRow(source) if self.design.unit.every else source)
+        rows = self.twin.likelihood_rows(cached(source))
         varying, flat = self._directions(rows)
         start, size = self._start(rows, varying)
         coef = varying @ self._maximum(rows, varying, start, size)
@@ -216,7 +216,7 @@ class Ordinary:
 
     def estimand(self, population: Rows) -> Array:
         """The same on the population.  NOT PRIVATE."""
-        rows: Source = EveryRow(population) if self.design.unit.every else population
+        rows = self.twin.likelihood_rows(population)
         varying, flat = self._directions(rows)
         coef = varying @ self._maximum(rows, varying, *self._start(rows, varying))
         back = self.design.mapping

@@ -212,6 +212,23 @@ MIN_NUMBER = Constant(
     source="convention",
 )
 
+FARTHEST_HAZARD = Constant(
+    2.5,
+    name="FARTHEST_HAZARD",
+    decides="the farthest that the logarithm of the hazard of an interval may be from that of all intervals, at the pilot",
+    reason="an interval with few events and little time may have any hazard; a twelvefold one is seldom exceeded, and "
+    "steps lead on from there",
+    source="convention",
+)
+BASELINE_SCALE = Constant(
+    0.7,
+    name="BASELINE_SCALE",
+    decides="the length of the baseline's columns of a hazard regression over that of the others, in the geometry",
+    reason="nobody reads them, and with orthogonal columns their error is of second order in the others; shorter ones "
+    "let less noise be added to all",
+    source="convention; halfway, in squares, between leaving them out of the length of a row and counting them in full",
+)
+
 # How far out records count fully
 
 FARTHEST_SDS = Constant(

@@ -1,8 +1,8 @@
 """Spells of persons split into intervals of time, and sums of scores whose weights are predictable.
 
 A spell (entry, exit] is split at public cuts; each part is a row with the logarithm of its length as an
-offset, and the event, if there was one, in the last part.  One person is one record: what is summed over its
-rows is bounded as a whole.
+offset, and the event, if there was one, in the last part.  One person is one record, whose sums are bounded as
+a whole (`dpinfer.mechanisms.unit_sums`).
 
 | symbol | meaning                                                                | name in code           |
 | ------ | ---------------------------------------------------------------------- | ---------------------- |
@@ -10,7 +10,6 @@ rows is bounded as a whole.
 | c      | largest influence ‖u‖ of an event on the score                         | `Linearization.max_influence` |
 | v      | weight of a row, min(1, c/‖u‖): by its own columns                     | `share`                |
 | f      | the part of the time of a row that counts                              | `part`                 |
-| g, H   | score Σ v (y - f μ) u of a person, and Hessian Σ v f μ u uᵀ            |                        |
 
 **Weights are predictable.**  Cumulated hazard grows with the time survived, so that a weight by the Hessian
 of all of a person's time would let long survivors count less: it looks at the outcome, and coefficients are
@@ -28,17 +27,10 @@ import numpy as np
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import PrivacyError
-from dpinfer.mechanisms.step_sums import Linearization, Stack
-from dpinfer.mechanisms.sums import (
-    BLOCK,
-    LARGEST,
-    Block,
-    BoundedSum,
-    shrunk,
-    square,
-    squared_norms,
-)
-from dpinfer.numerics.arrays import Array, Indices, svec
+from dpinfer.mechanisms.step_sums import Linearization
+from dpinfer.mechanisms.sums import BLOCK, LARGEST, Block, BoundedSum, squared_norms
+from dpinfer.mechanisms.unit_sums import Linked, UnitRows, starts_of
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.numerics.links import FARTHEST, FARTHEST_OFFSET
 from dpinfer.numerics.reasons import Numerical
 
@@ -69,11 +61,6 @@ class Intervals:
         """Return the interval of each time; one at an edge is in the interval that ends there."""
         inner = np.array(self.edges[1:-1]) + _INSTANT
         return np.asarray(np.searchsorted(inner, times, side="left"), dtype=np.intp)
-
-
-def starts_of(block: Block) -> Indices:
-    """Return where the rows of each person begin; without ids each row is one person."""
-    return np.arange(len(block)) if block.starts is None else block.starts
 
 
 def by_rank(starts: Indices, rows: int) -> Iterator[Indices]:
@@ -112,10 +99,11 @@ class Spells:
         scale = np.where(present, first, 1.0)
         entry = np.where(present, block.rows[:, -2] / scale, 0.0)
         end = np.where(present, block.rows[:, -1] / scale, 0.0)
-        starts = starts_of(block)
-        if len(starts) < len(block):
+        if block.starts is not None and len(block.starts) < len(block):
+            starts = block.starts
             person = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(block))))
-            order = np.lexsort((end, entry, person))
+            # by time, and then by all that a row holds: their order is that of these rows alone
+            order = np.lexsort((block.labels, *block.rows.T, end, entry, person))
             entry = entry[order]
             end = end[order]
             block = replace(
@@ -134,8 +122,8 @@ class Spells:
 
     @property
     def starts(self) -> Indices:
-        """Return where the spells of each person begin."""
-        return starts_of(self.block)
+        """Return where the spells of each person begin; without ids each row is one person."""
+        return np.arange(len(self.block)) if self.block.starts is None else self.block.starts
 
     def split(self, intervals: Intervals) -> Block:
         """Return rows (1, x~, interval, log of time)/R, one per spell and interval, with the rows of a person together.
@@ -243,29 +231,14 @@ def life_table_bound(neighbours: Adjacency, *, delayed: bool) -> float:
     return neighbours.pick(math.sqrt(2), 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class FollowedRows:
-    """The rows of persons at a linearization: u, η, μ, v and f; events count where all of their row does."""
+def followed(linearization: Linearization, norm2: float) -> Linked:
+    """Return the function that evaluates rows of persons, split by `Spells.split`, at released coefficients.
 
-    u: Array
-    predictor: Array
-    mean: Array
-    share: Array
-    part: Array
-    events: Array
-    starts: Indices
+    A row counts v; of its time the part f counts, as an offset log f, and its event where all of the time does.
 
-    def of_persons(self, factors: Array) -> Array:
-        """Return Σ factor u over the rows of each person."""
-        return np.asarray(np.add.reduceat(self.u * factors[:, None], self.starts, axis=0))
-
-
-def followed(linearization: Linearization, norm2: float, neighbours: Adjacency) -> Callable[[Block], FollowedRows]:
-    """Return the function that evaluates the rows of a block of whole persons, in the order of time.
-
-    Guarantee [stopped_follow_up]: Σ v f μ‖u‖² over the rows of a person is at most 1 in real numbers, whatever
-    coefficients, matrix and rows are; and what a row counts depends on its own columns, and on those of rows of the
-    same person before it, never on what happens later.
+    Guarantee [predictable_weights]: what a row counts depends on its own columns, and on those of the rows of the
+    same person before it, never on what happens later; and Σ v f μ‖u‖² over the rows of a person is at most 1, so
+    that its weight as a unit is 1 and no other weight is needed.
     """
     row_map = linearization.row_map(norm2)
     most = linearization.max_influence
@@ -273,95 +246,27 @@ def followed(linearization: Linearization, norm2: float, neighbours: Adjacency) 
         raise PrivacyError(
             "released coefficients are too large for floats: nothing can be released around them"
         )
-
-    def of_block(block: Block) -> FollowedRows:
-        mapped = block.product(linearization.inside(block.rows), row_map, neighbours, math.inf)
-        u = mapped[:, :-1]
-        predictor = np.clip(mapped[:, -1], -FARTHEST, FARTHEST)
-        mean = linearization.family.mean(predictor)
-        starts = starts_of(block)
-        length2 = squared_norms(u)
-        length = np.sqrt(length2)
-        share = np.minimum(1.0, most / np.maximum(length, _TINY))
-        limit = _FULL * shrunk(u.shape[-1] + 8)
-        part = np.ones(len(u))
-        for added in (share * mean * length2, share * mean * length / most):
-            # what is beyond the limit in one row is not needed: sums stay small, and so do their errors
-            before = sum_before(np.minimum(added, 1.0), starts)
-            part = np.minimum(part, np.clip((limit - before) / np.maximum(added, _TINY), 0.0, 1.0))
-        events = np.where(part >= 1.0, block.labels, 0.0)
-        return FollowedRows(u, predictor, mean, share, part, events, starts)
-
-    return of_block
-
-
-def followed_sums(
-    linearization: Linearization,
-    clip: float,
-    stack: Stack,
-    norm2: float,
-    *,
-    covariance: bool = True,
-) -> BoundedSum:
-    """Return the query of score, Hessian and score covariance of persons, whose scores are clipped to norm b.
-
-    Its sums are Σ g/b, a_H Σ v f μ u uᵀ and, with ``covariance``, a_S Σ g gᵀ/b², g the score of a person.
-
-    Guarantee [followed_stack_sensitivity]: between neighbours it moves by at most the bound of persons of the stack:
-    a person adds g with ‖g‖ <= b, and a positive semidefinite matrix whose trace is at most 1 (`followed`), so that
-    its Frobenius norm is, too.
-    """
-    if not 1 / LARGEST < clip < LARGEST:
-        raise PrivacyError(
-            "a released clip is too large for floats: nothing can be released around it"
-        )
-    a_h = math.sqrt(stack.hessian)
-    a_s = math.sqrt(stack.score_cov)
-    link = followed(linearization, norm2, stack.neighbours)
-
-    def of_block(block: Block) -> Array:
-        at = link(block)
-        counted = at.share * at.part * at.mean
-        scores = clipped(at.of_persons(at.share * at.events - counted), clip)
-        parts = [scores.sum(axis=0), a_h * svec(square(at.u, counted))]
-        if covariance:
-            parts.append(a_s * svec(scores.T @ scores))
-        return np.concatenate(parts)
-
-    return BoundedSum(of_block, stack.person_bound)
-
-
-def clipped(vectors: Array, clip: float) -> Array:
-    """Return vectors over a clip, those that are longer than it pulled to norm 1, in real numbers."""
-    most = shrunk(vectors.shape[-1] + 4)
-    scaled = vectors / clip
-    largest = np.abs(scaled).max(axis=1, initial=0.0, keepdims=True)
-    unit = scaled / np.maximum(largest, _TINY)  # so that no square overflows
-    length = largest * np.sqrt(squared_norms(unit))[:, None]
-    return np.where(length > most, unit / np.maximum(length, _TINY) * largest * most, scaled)
-
-
-def followed_remainder(
-    linearization: Linearization, step: Array, clip: float, norm2: float, neighbours: Adjacency
-) -> BoundedSum:
-    """Return the query of R/clip for a released step, R = Σ v f (μ exp(z) - μ - μ z) u and z = u·step.
-
-    Weights and stopping are those before the step, so that the score after it is g - H a - R.
-
-    Guarantee [followed_remainder_sensitivity]: a person adds a vector of norm at most 1, so between neighbours the
-    sum moves by at most 2 (replace) or 1 (add-remove).
-    """
-    if not (np.abs(step).max(initial=0.0) < LARGEST and 1 / LARGEST < clip < LARGEST):
-        raise PrivacyError(
-            "a released step or clip is too large for floats: nothing can be released around it"
-        )
-    link = followed(linearization, norm2, neighbours)
     family = linearization.family
 
-    def of_block(block: Block) -> Array:
-        at = link(block)
-        z = np.clip(np.einsum("ij,j->i", at.u, step), -2 * FARTHEST, 2 * FARTHEST)
-        left = at.share * at.part * family.left(at.predictor, z)
-        return np.asarray(clipped(at.of_persons(left), clip).sum(axis=0))
+    def of_block(block: Block) -> UnitRows:
+        starts = starts_of(block)
+        # row by row: a product of matrices would round a row by its position
+        mapped = np.einsum("ij,kj->ik", linearization.inside(block.rows), row_map)
+        u = mapped[:, :-1]
+        predictor = np.clip(mapped[:, -1], -FARTHEST, FARTHEST)
+        mean = family.mean(predictor)
+        length = np.sqrt(squared_norms(u))
+        share = np.minimum(1.0, most / np.maximum(length, _TINY))
+        part = np.ones(len(u))
+        for added in (share * mean * length**2, share * mean * length / most):
+            # what a row has beyond the limit is not needed: sums stay small, and so do their errors
+            before = sum_before(np.minimum(added, 1.0), starts)
+            part = np.minimum(part, np.clip((_FULL - before) / np.maximum(added, _TINY), 0.0, 1.0))
+        predictor = np.clip(predictor + np.log(np.maximum(part, _TINY)), -FARTHEST, FARTHEST)
+        left = family.mean(predictor)
+        events = np.where(part >= 1.0, block.labels, 0.0)
+        return UnitRows(
+            u, predictor, events - left, family.slope(left), np.where(part > 0.0, share, 0.0), starts
+        )
 
-    return BoundedSum(of_block, neighbours.pick(2.0, 1.0))
+    return of_block

@@ -1,7 +1,7 @@
 """Canonical links: the mean of an outcome at a linear predictor, its slope, and what a score counts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -131,4 +131,8 @@ LOG = Family(
 )
 
 
-FAMILIES = {family.name: family for family in (IDENTITY, LOGIT, LOG)}
+HAZARD = replace(LOG, name="hazard")
+"""Events of a person in an interval of time: a Poisson likelihood, with the logarithm of the time as an offset."""
+
+
+FAMILIES = {family.name: family for family in (IDENTITY, LOGIT, LOG, HAZARD)}

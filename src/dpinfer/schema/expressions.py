@@ -31,7 +31,7 @@ from dpinfer.schema.columns import (
 )
 from dpinfer.schema.curves import EXAMPLES as CURVES
 from dpinfer.schema.curves import curve_columns
-from dpinfer.schema.follow_up import SurvivalResponse
+from dpinfer.schema.follow_up import FollowUp, SurvivalResponse
 from dpinfer.schema.operations import FUNCTIONS
 from dpinfer.schema.terms import (
     Expression,
@@ -321,16 +321,22 @@ class Walk:
         return number
 
     def survival(self) -> SurvivalResponse:
-        """Return the outcome of Surv(exit, event) or Surv(entry, exit, event)."""
+        """Return the outcome of Surv(exit, event) or Surv(entry, exit, event), with its intervals of time."""
         call = self.tree
         usage = "write Surv(exit, event), or Surv(entry, exit, event) where persons may enter late"
-        if not isinstance(call, ast.Call) or len(call.args) not in (2, 3) or call.keywords:
+        if not isinstance(call, ast.Call) or len(call.args) not in (2, 3):
             raise self._refused(usage)
+        options = {str(option.arg): option.value for option in call.keywords}
+        if options and set(options) != {"cuts", "horizon"}:
+            raise self._refused(f"{usage}; with cuts=[...] and horizon=..., or none of them")
         *times, last = call.args
         entry, end = [None, *map(self._number, times)][-2:]
         event = self._part(last)
         if isinstance(event, Factor):
-            event = self._event(event)
+            raise self._refused(
+                f"{event.text} is a factor: {comparison_of(event)}, or give it type = \"outcome\" and two levels, "
+                "of which the second is the event"
+            )
         if not event.answers and (event.low, event.high) != (0, 1):
             raise self._refused(
                 f"{event.text} must say whether there was an event: a column of type boolean, one of type integer "
@@ -339,16 +345,16 @@ class Walk:
         for time in (entry, end):
             if time is not None and not time.high > 0:
                 raise self._refused(f"{time.text} must be a time after 0: raise high in the schema")
-        return SurvivalResponse(event, end, entry, self.text)
-
-    def _event(self, factor: Factor) -> Expression:
-        """Return whether an outcome has its second level."""
-        if len(factor.levels) != 2 or not factor.of_outcome:
-            raise self._refused(
-                f"{factor.text} is a factor: {comparison_of(factor)}, or give it type = \"outcome\" and two levels, "
-                "of which the second is the event"
-            )
-        return factor.code
+        follow_up = None
+        if options:
+            cuts = options["cuts"]
+            if not isinstance(cuts, ast.List | ast.Tuple):
+                raise self._refused("cuts are a list of times, as in cuts=[1, 2, 5]")
+            inner = [self._public_number(node) for node in cuts.elts]
+            horizon = self._public_number(options["horizon"])
+            follow_up = FollowUp.of(inner, horizon, delayed=entry is not None)
+        text = f"Surv({', '.join(self._unparsed(node) for node in call.args)})"
+        return SurvivalResponse(event, end, entry, text, follow_up)
 
     def _part(self, node: ast.expr) -> Part:
         match node:
