@@ -256,12 +256,13 @@ def followed(linearization: Linearization, norm2: float) -> Linked:
         predictor = np.clip(mapped[:, -1], -FARTHEST, FARTHEST)
         mean = family.mean(predictor)
         length = np.sqrt(squared_norms(u))
-        share = np.minimum(1.0, most / np.maximum(length, _TINY))
+        share = most / np.maximum(length, most)
         part = np.ones(len(u))
         for added in (share * mean * length**2, share * mean * length / most):
             # what a row has beyond the limit is not needed: sums stay small, and so do their errors
             before = sum_before(np.minimum(added, 1.0), starts)
-            part = np.minimum(part, np.clip((_FULL - before) / np.maximum(added, _TINY), 0.0, 1.0))
+            room = np.maximum(_FULL - before, 0.0)
+            part = np.minimum(part, room / np.maximum(np.maximum(added, room), _TINY))
         predictor = np.clip(predictor + np.log(np.maximum(part, _TINY)), -FARTHEST, FARTHEST)
         left = family.mean(predictor)
         events = np.where(part >= 1.0, block.labels, 0.0)
