@@ -167,12 +167,12 @@ class HazardPlan(StepPlan):
         """Return the weights of the stacked matrices, where a person is one record."""
         return Stack.of_units(self.relation)
 
-    def bounds(self, numbers: int) -> Mapping[str, float]:
+    def bounds(self, numbers: int, *, every: bool = False) -> Mapping[str, float]:
         """Return the sensitivity of each stage; ``numbers`` columns have their range released."""
         adjacency = self.relation
         steps = dict.fromkeys((FIRST, ESTIMATE), self.stack.unit_bound)
         return {
-            **super().bounds(numbers),
+            **super().bounds(numbers, every=every),
             **steps,
             LIFE_TABLE: life_table_bound(adjacency, delayed=self.delayed),
             MOMENTS: second_moment_bound(adjacency),
@@ -401,7 +401,9 @@ class HazardSteps(Stepped[HazardPlan]):
         limits = self._winsor_limits(moments, coef, level, context)
         pilot = self._pilot(moments, limits, coef, level, context)
         for release in self.releases_by_stage.of(FIRST):
-            coef = self._pilot_step(gate, release, rows, pilot, pilot.linearization.max_influence)
+            coef = self._pilot_step(
+                gate, release, rows, pilot, pilot.linearization.max_influence, context
+            )
             limits = self._winsor_limits(moments, coef, level, context)
             pilot = self._pilot(moments, limits, coef, level, context)
         last = self._final_step(
@@ -502,13 +504,22 @@ class HazardSteps(Stepped[HazardPlan]):
         )
 
     def _step_query(
-        self, linearization: Linearization, clip: float, *, covariance: bool = True
+        self,
+        linearization: Linearization,
+        clip: float,
+        context: FitContext,  # noqa: ARG002  (weights are predictable: nothing else is needed)
+        *,
+        covariance: bool = True,
     ) -> BoundedSum:
         link = followed(linearization, self.design.norm2)
         return unit_stack(link, clip, self.plan.stack, covariance=covariance)
 
     def _remainder_query(
-        self, linearization: Linearization, step: Array, clip: float
+        self,
+        linearization: Linearization,
+        step: Array,
+        clip: float,
+        context: FitContext,  # noqa: ARG002
     ) -> BoundedSum:
         link = followed(linearization, self.design.norm2)
         return unit_remainder(link, HAZARD, step, clip, self.neighbours)

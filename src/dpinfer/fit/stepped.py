@@ -109,7 +109,7 @@ from dpinfer.result.statements import (
     Model,
     Words,
 )
-from dpinfer.rows.encoded import Changed, RowsUpTo, cached
+from dpinfer.rows.encoded import Changed, EveryRow, RowsUpTo, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 

@@ -404,7 +404,7 @@ class HazardDesign(Design):
         blocks = replace(terms, blocks=(*terms.blocks, follow_up.block))
         expanded = Design.of_terms(blocks, CountScale(), math.log(follow_up.longest))
         facts = {field.name: getattr(expanded, field.name) for field in fields(Design)}
-        return cls(**facts | {"unit": unit}, follow_up=follow_up, formula_columns=formula_columns)
+        return cls(**facts | {"unit": unit.averaged}, follow_up=follow_up, formula_columns=formula_columns)
 
     @property
     def records(self) -> Design:
