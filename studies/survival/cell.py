@@ -75,7 +75,7 @@ def asked(design: str, folder: Path) -> Asked:
     data = load(design, folder)
     recipe = Cell(design, "1,1e-6").recipe(data)
     rows = data.population.records
-    fitted = recipe.ordinary(recipe._observations(rows))
+    fitted = recipe.ordinary(recipe.observations(rows))
     covariates = len(data.design.records.names) - 1
     made = data.cohort
     block = rows.block

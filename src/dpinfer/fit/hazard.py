@@ -22,8 +22,8 @@ from dpinfer.fit import noiseless
 from dpinfer.fit.column_scaling import ColumnScaling, release_scaling
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.noiseless import NoiselessFit, Observations, observations_of
-from dpinfer.fit.publishing import in_the_geometry, ordinary_words
-from dpinfer.fit.recipe import NoLoss, Options, Recipe
+from dpinfer.fit.publishing import ordinary_words
+from dpinfer.fit.recipe import NoLoss, Options
 from dpinfer.fit.step_plan import (
     CRUDE,
     ESTIMATE,
@@ -254,19 +254,6 @@ class HazardSteps(Stepped[HazardPlan]):
     LOSS_NAME = "Hazard"
 
     @classmethod
-    def of(cls, design: Design, options: Options) -> Recipe | None:
-        """Return the recipe where a survival outcome is explained, else None."""
-        recipe = super().of(design, options)
-        if recipe is None:
-            return None
-        assert isinstance(design, HazardDesign)
-        if design.unit.weights:
-            raise InputError(
-                "hazard regression takes no sampling weights yet: leave [weights] out of the schema"
-            )
-        return recipe
-
-    @classmethod
     def _plan(cls, design: Design, options: Options, **more: Any) -> HazardPlan | None:
         assert isinstance(design, HazardDesign)
         delayed = design.follow_up.delayed
@@ -287,6 +274,11 @@ class HazardSteps(Stepped[HazardPlan]):
         return Intervals(self._survival.follow_up.edges)
 
     @property
+    def every(self) -> bool:
+        """Return False: a person is one record, but no numbers of rows are released."""
+        return False
+
+    @property
     def _exposed(self) -> bool:
         return False
 
@@ -304,7 +296,8 @@ class HazardSteps(Stepped[HazardPlan]):
         assert isinstance(observations, Observations)
         return noiseless.poisson(observations)
 
-    def _observations(self, rows: Rows) -> Block:
+    def observations(self, rows: Rows) -> Block:
+        """Return the rows of the likelihood as (1, x~, interval)."""
         split = Spells.of(rows.block).split(self._intervals)
         return observations_of(self.design, split)
 
@@ -327,9 +320,11 @@ class HazardSteps(Stepped[HazardPlan]):
             "A coefficient is a change of the logarithm of the hazard, so that exp of it is a hazard ratio. The baseline "
             f"hazard is constant in each of {number} intervals of time; with five or more, hazard ratios are nearly those "
             "of Cox regression. Standard errors are robust, and clustered by person",
-            in_the_geometry(self.design, "log hazard of the first interval"),
-            "A person's time counts until the information in it reaches a bound, which is known before what happens next; "
-            "where the model is right this changes nothing, as censoring does not",
+            "Persons far from the centre count less in the fit, and a person's time counts until the information in it "
+            "reaches a bound. Both are known before what happens next: where hazards are proportional this changes "
+            "nothing, as censoring does not; where they are not, persons near the centre and early times decide more. A "
+            "coefficient that is not reported is in the model like any other; its uncertainty is inside the intervals of "
+            "the others. The intercept is the log hazard at the released centre, of intervals too",
         ]
         return Words(
             name=self.NAME,

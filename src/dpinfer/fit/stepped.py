@@ -772,7 +772,7 @@ class Stepped(Generic[P]):
         """
         if self.released_estimand:
             return np.full(len(self.design.names), np.nan)
-        observations = self._observations(population)
+        observations = self.observations(population)
         means = np.average(
             observations.rows, axis=0, weights=observations.shares * np.ones(len(observations))
         )
@@ -781,7 +781,7 @@ class Stepped(Generic[P]):
 
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
         """Return the half-widths of the ordinary regression; NaN for constant columns.  NOT PRIVATE."""
-        observations = self._observations(rows)
+        observations = self.observations(rows)
         x = observations.rows
         means = np.average(x, axis=0, weights=observations.shares * np.ones(len(x)))
         varying = np.flatnonzero((x.var(axis=0) > 0) | (np.arange(x.shape[1]) == 0))
@@ -793,7 +793,7 @@ class Stepped(Generic[P]):
         half[varying] = -ndtri((1 - level) / 2) * np.sqrt(variance)
         return half
 
-    def _observations(self, rows: Rows) -> Block:
+    def observations(self, rows: Rows) -> Block:
         """Return the rows as (1, x~)."""
         return observations_of(self.design, rows.block)
 

@@ -20,8 +20,8 @@ from dpinfer.schema.follow_up import FollowUp
 
 def hazard_ratios(fit: Estimates, level: float) -> Rows:
     """Return exp of each coefficient of a covariate and of the ends of its interval."""
-    follow_up = _follow_up(fit)
-    intervals = fit.names[-len(follow_up.levels) + 1 :]
+    _follow_up(fit)
+    intervals = fit.names[len(fit.names) - fit.intervals :]
     return [row for row in ratios(fit, "hazard_ratio", level) if row["name"] not in intervals]
 
 

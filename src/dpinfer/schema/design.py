@@ -394,6 +394,10 @@ class HazardDesign(Design):
             raise InputError(
                 "declare cuts= between intervals of time and the horizon= at which follow-up ends"
             )
+        if unit.weights:
+            raise InputError(
+                "a hazard regression takes no sampling weights: leave [weights] out of the schema"
+            )
         if terms.offset is not None:
             raise InputError("time at risk is the exposure of a hazard regression: drop offset(...)")
         if not terms.intercept:
@@ -404,7 +408,8 @@ class HazardDesign(Design):
         blocks = replace(terms, blocks=(*terms.blocks, follow_up.block))
         expanded = Design.of_terms(blocks, CountScale(), math.log(follow_up.longest))
         facts = {field.name: getattr(expanded, field.name) for field in fields(Design)}
-        return cls(**facts | {"unit": unit.averaged}, follow_up=follow_up, formula_columns=formula_columns)
+        facts["unit"] = replace(unit, every=unit.many)
+        return cls(**facts, follow_up=follow_up, formula_columns=formula_columns)
 
     @property
     def records(self) -> Design:
