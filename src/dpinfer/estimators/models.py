@@ -1073,6 +1073,12 @@ class PoissonRegression(LinearRegressor):
         return Counts()
 
 
+_NEEDS_FORMULA = (
+    "a hazard regression needs a formula and a schema: HazardRegression('Surv(exit, event) ~ age', cuts=[1, 2, 5], "
+    "horizon=10, schema=...)"
+)
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
 class HazardRegression(LinearModel):
     """Hazard regression of survival times with differential privacy and confidence intervals.
@@ -1157,10 +1163,7 @@ class HazardRegression(LinearModel):
     def asked_formula(self) -> str | None:
         """Return the formula with the intervals of time in it."""
         if self.formula is None:
-            raise InputError(
-                "a hazard regression needs a formula and a schema: HazardRegression('Surv(exit, event) ~ age', "
-                "cuts=[1, 2, 5], horizon=10, schema=...)"
-            )
+            raise InputError(_NEEDS_FORMULA)
         left, tilde, right = self.formula.partition("~")
         if self.duration_col is not None or self.event_col is not None or self.entry_col is not None:
             if tilde:
@@ -1217,9 +1220,12 @@ class HazardRegression(LinearModel):
         """
         return np.asarray(np.exp(self._linear(X) - self.intercept_))
 
-    def _declare(self, response: Response | None) -> OutcomeScale:
-        if response is None:
-            raise InputError("a hazard regression needs a formula: HazardRegression('Surv(exit, event) ~ age', ...)")
+    def _read_arrays(
+        self, X: Any, y: Any, units: Any, weights: Any, exposure: Any  # noqa: ARG002
+    ) -> tuple[Design, Pending]:
+        raise InputError(_NEEDS_FORMULA)
+
+    def _declare(self, response: Response | None) -> OutcomeScale:  # noqa: ARG002
         return UNSCALED
 
     def _linear(self, X: Any) -> Array:

@@ -89,9 +89,9 @@ PILOT_STEPS: Numerical[int] = 3
 HAZARD_SHARES = ShareTable(
     {
         SCALES: 0.03,
-        LIFE_TABLE: 0.03,
         CRUDE: 0.04,
         MOMENTS: 0.08,
+        LIFE_TABLE: 0.03,
         FIRST: 0.12,
         ESTIMATE: 0.67,
         REMAINDER: 0.03,
