@@ -39,9 +39,11 @@ from dpinfer.fit.stepped import FittedModel, Pilot, Stepped, crude_moments
 from dpinfer.inference.constants import (
     BASELINE_SCALE,
     FARTHEST_SDS,
+    FOLLOW_UP_SIGNAL,
     LEVEL_PRIOR_SD,
     MIN_EVENTS,
     MIN_INFLUENCE_RATIO,
+    MIN_RADIUS,
     MIN_SIGNAL,
     SCORE_NOISE_SHARE,
     TYPICAL_LEVEL_SHARE,
@@ -416,6 +418,14 @@ class HazardSteps(Stepped[HazardPlan]):
             self._with_contrasts(fit, context), limits, level, clipped, seed
         )
         return FittedModel(pilot.linearization, fit, inference)
+
+    def _kappa(self, n: float) -> float:
+        """Return κ: a person's time counts until the information in it is κ times that of a typical person.
+
+        It is larger than for rows, as the noise of the Hessian allows: the information of persons grows with time.
+        """
+        signal = n / (FOLLOW_UP_SIGNAL * len(self.design.names) * self._scales().hessian)
+        return float(max(MIN_RADIUS, min(math.sqrt(MIN_RADIUS * signal), FARTHEST_SDS**2)))
 
     def _influence(self, n: float, level: float) -> float:
         """Return the largest influence of an event allowed, over a typical one, as in logistic regression.
