@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from dpinfer.description.describing import describe
     from dpinfer.description.survival_release import survival_curves
     from dpinfer.estimators.models import (
+        HazardRegression,
         HuberRegression,
         LinearRegression,
         LinearSVC,
         LogisticRegression,
-        HazardRegression,
         PoissonRegression,
         QuantileRegression,
     )
     from dpinfer.fit.bounds import learn_bounds
     from dpinfer.fit.choose import infer
+    from dpinfer.fit.hazard import HazardPlan
     from dpinfer.fit.linear import LinearPlan
     from dpinfer.fit.logistic import GeometryPlan
     from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
-    from dpinfer.fit.hazard import HazardPlan
     from dpinfer.fit.poisson import PoissonPlan
     from dpinfer.mechanisms.losses import Huber, HuberHinge, Logistic, Loss, SmoothedQuantile
     from dpinfer.moment_release.forecasting import plan_moments
@@ -58,6 +58,8 @@ __all__ = [
     "DpinferError",
     "FitResult",
     "GeometryPlan",
+    "HazardPlan",
+    "HazardRegression",
     "Huber",
     "HuberHinge",
     "HuberRegression",
@@ -76,8 +78,6 @@ __all__ = [
     "ObjectivePerturbation",
     "OutputPerturbation",
     "Plan",
-    "HazardPlan",
-    "HazardRegression",
     "PoissonPlan",
     "PoissonRegression",
     "PrivacyError",

@@ -44,7 +44,7 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The ordinary coefficients of a population with their standard errors for a replicate, and those of Cox regression."""
+    """The ordinary coefficients of a population, their standard errors for a replicate, and Cox coefficients."""
 
     data: Encoded
     fitted: NoiselessFit
@@ -60,7 +60,9 @@ class Asked:
     @property
     def std_error(self) -> Array:
         """Their robust standard errors without noise, for as many persons as a replicate has."""
-        return self._units[1] * np.sqrt(self.data.population.n / self.data.cohort.persons)
+        return np.asarray(
+            self._units[1] * np.sqrt(self.data.population.n / self.data.cohort.persons)
+        )
 
     @property
     def _units(self) -> tuple[Array, Array]:

@@ -16,7 +16,7 @@ import dpinfer as dp
 from dpinfer.fit.hazard import SurvivalTimes
 from dpinfer.numerics.arrays import Array
 from dpinfer.schema.columns import Category, Column, Number
-from dpinfer.schema.design import HAZARD, Design
+from dpinfer.schema.design import HAZARD, HazardDesign
 from dpinfer.schema.formula import parse
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.unit import ROW, Unit
@@ -78,7 +78,7 @@ class Encoded:
     """A cohort as the package encodes it."""
 
     cohort: Cohort
-    design: Design
+    design: HazardDesign
     population: Population
 
 
@@ -95,7 +95,8 @@ def _cohort(
     """Persons with columns "n" (normal), "s" (log-normal) or yes with a probability, of which ``correlated`` is shared.
 
     ``rate`` is the share of typical persons with an event before the horizon without censoring.  With ``late`` half
-    of the persons enter late; ``fades`` is the effect of the first yes/no column that is gone after a third of follow-up.
+    of the persons enter late; the effect ``fades`` of the first yes/no column is gone after a
+    third of follow-up.
     """
     n = POPULATION
     shared = more.get("correlated", 0.0)
@@ -151,7 +152,10 @@ def _time_varying(rng: np.random.Generator, persons: int) -> Cohort:
     first["id"] = np.arange(n)
     second = first[two].copy()
     first = first.assign(
-        treated="no", entry=0.0, exit=np.where(two, begin, stop), event=((time <= end) & ~two).astype(int)
+        treated="no",
+        entry=0.0,
+        exit=np.where(two, begin, stop),
+        event=((time <= end) & ~two).astype(int),
     )
     second = second.assign(
         treated="yes", entry=begin[two], exit=stop[two], event=(time <= end)[two].astype(int)
@@ -264,6 +268,7 @@ def load(name: str, folder: Path) -> Encoded:
     schema = made.schema
     response, terms = parse(made.formula, schema)
     design, pending = read(made.table, response, terms, HAZARD, schema.unit)
+    assert isinstance(design, HazardDesign)
     return Encoded(made, design, Population.of_records(pending.rows()))
 
 

@@ -80,7 +80,9 @@ def page(cells: Sequence[Found]) -> str:
         some = [cell for cell in cells if cell["adjacency"] == adjacency]
         if some:
             parts.append(f"## {title}\n\n" + table(_HEAD, [_line(cell) for cell in some]))
-    parts.append("## Covered in fewer than 85 of 100 fits\n\n" + ("\n".join(_low(cells)) or "None.") + "\n")
+    parts.append(
+        "## Covered in fewer than 85 of 100 fits\n\n" + ("\n".join(_low(cells)) or "None.") + "\n"
+    )
     return "\n".join(parts)
 
 

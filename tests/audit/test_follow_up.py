@@ -127,7 +127,9 @@ def test_a_weight_by_all_of_the_follow_up_looks_at_the_outcome():
         return scores.mean(axis=0) / np.maximum(scores.std(axis=0), 1e-12) * math.sqrt(n)
 
     at = followed(point, 1.0)(rows)
-    assert (at.counts < 1).any() or (at.gap != rows.labels - at.slope).any()  # some time does not count
+    assert (at.counts < 1).any() or (
+        at.gap != rows.labels - at.slope
+    ).any()  # some time does not count
     assert np.abs(z(followed(point, 1.0))).max() < 4
     assert np.abs(z(linked_units(point, 1.0, 1.0))).max() > 20
 
@@ -245,7 +247,9 @@ def test_parts_are_no_longer_than_a_block_and_hold_all_rows():
     (empty,) = split_parts(spells_of([]), INTERVALS)
     assert len(empty) == 0
     point = linearization(rng)
-    assert not unit_stack(followed(point, 1.0), 1.0, Stack.of_units(NOTIONS[0])).of_block(empty).any()
+    assert (
+        not unit_stack(followed(point, 1.0), 1.0, Stack.of_units(NOTIONS[0])).of_block(empty).any()
+    )
 
 
 def test_numbers_too_large_for_floats_are_refused():

@@ -1,6 +1,7 @@
 """Hazard regression: equal to statsmodels without noise, near Cox regression, and the same whatever bad records do."""
 
 import json
+from itertools import pairwise
 from dataclasses import replace
 
 import numpy as np
@@ -73,7 +74,7 @@ def split(table, horizon=10.0):
     edges = [0, *CUTS, horizon]
     rows = []
     for one in table.itertuples():
-        for k, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+        for k, (low, high) in enumerate(pairwise(edges)):
             time = min(one.exit, high) - max(one.entry, low)
             if time > 0:
                 died = one.died * (low < one.exit <= high)
@@ -392,11 +393,14 @@ def test_other_models_refuse_a_survival_outcome(small):
 
 def test_plans_say_whether_persons_enter_late():
     plan = dp.HazardPlan(dp.ZCDP(0.5), adjacency="replace-unit")
-    assert plan.releases().of("life table")[0].bound < dp.HazardPlan(
-        dp.ZCDP(0.5), delayed=True
-    ).releases().of("life table")[0].bound
+    assert (
+        plan.releases().of("life table")[0].bound
+        < dp.HazardPlan(dp.ZCDP(0.5), delayed=True).releases().of("life table")[0].bound
+    )
     with pytest.raises(dp.InputError, match="delayed=True"):
-        dp.HazardRegression(FORMULA, cuts=CUTS, horizon=10, schema=SCHEMA, plan=plan).fit(cohort(50))
+        dp.HazardRegression(FORMULA, cuts=CUTS, horizon=10, schema=SCHEMA, plan=plan).fit(
+            cohort(50)
+        )
 
 
 def test_events_are_outcomes_comparisons_or_numbers():
@@ -418,7 +422,11 @@ def test_events_are_outcomes_comparisons_or_numbers():
     schema = dp.Schema.parse(text)
     found = [
         dp.HazardRegression(
-            f"Surv(years, {event}) ~ age", cuts=[2, 5], horizon=9, schema=schema, budget=dp.NoPrivacy()
+            f"Surv(years, {event}) ~ age",
+            cuts=[2, 5],
+            horizon=9,
+            schema=schema,
+            budget=dp.NoPrivacy(),
         )
         .fit(table)
         .result_.estimate

@@ -85,7 +85,8 @@ def fit(  # noqa: PLR0913  (the public face)
     schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
     formula: Annotated[str | None, typer.Option(help='For example "visit ~ age + health".')] = None,
     loss: Annotated[
-        str | None, typer.Option("--loss", "--model", help="logistic, linear, poisson, hazard, svm ...")
+        str | None,
+        typer.Option("--loss", "--model", help="logistic, linear, poisson, hazard, svm ..."),
     ] = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
@@ -167,7 +168,9 @@ def times_of(cuts: str | None) -> list[float] | None:
     try:
         return [float(cut) for cut in cuts.split(",")]
     except ValueError:
-        raise InputError('--cuts are times with commas between them, as in --cuts "1,2,5"') from None
+        raise InputError(
+            '--cuts are times with commas between them, as in --cuts "1,2,5"'
+        ) from None
 
 
 def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]], budget: spec.Options) -> spec.Spec:

@@ -74,7 +74,7 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     yes_no: Sequence[str | int] | None = None
     penalty: float | None = None
     budget: Budget | None = None
-    plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | None = None
+    plan: Plan | GeometryPlan | LinearPlan | PoissonPlan | HazardPlan | None = None
     target: str | None = None
     adjacency: str | None = None
     neighbours: str | None = None
@@ -1155,7 +1155,6 @@ class HazardRegression(LinearModel):
     duration_col: str | None = None
     event_col: str | None = None
     entry_col: str | None = None
-    plan: HazardPlan | None = None
     far_values: str | None = None
     kind = HAZARD
 
@@ -1165,7 +1164,11 @@ class HazardRegression(LinearModel):
         if self.formula is None:
             raise InputError(_NEEDS_FORMULA)
         left, tilde, right = self.formula.partition("~")
-        if self.duration_col is not None or self.event_col is not None or self.entry_col is not None:
+        if (
+            self.duration_col is not None
+            or self.event_col is not None
+            or self.entry_col is not None
+        ):
             if tilde:
                 raise InputError(
                     "give the outcome once: Surv(...) on the left of ~, or duration_col and event_col with the "
@@ -1185,7 +1188,9 @@ class HazardRegression(LinearModel):
             )
         times = FollowUp.of(self.cuts, self.horizon)
         inner = ", ".join(f"{cut:.15g}" for cut in times.cuts)
-        return f"{left.strip()[:-1]}, cuts=[{inner}], horizon={times.horizon:.15g}) ~ {right.strip()}"
+        return (
+            f"{left.strip()[:-1]}, cuts=[{inner}], horizon={times.horizon:.15g}) ~ {right.strip()}"
+        )
 
     def fit(self, X: Any, y: Any = None, units: Any = None, weights: Any = None) -> Self:
         """Fit the model to a table.
@@ -1220,9 +1225,7 @@ class HazardRegression(LinearModel):
         """
         return np.asarray(np.exp(self._linear(X) - self.intercept_))
 
-    def _read_arrays(
-        self, X: Any, y: Any, units: Any, weights: Any, exposure: Any  # noqa: ARG002
-    ) -> tuple[Design, Pending]:
+    def _read_arrays(self, *arrays: Any) -> tuple[Design, Pending]:  # noqa: ARG002
         raise InputError(_NEEDS_FORMULA)
 
     def _declare(self, response: Response | None) -> OutcomeScale:  # noqa: ARG002

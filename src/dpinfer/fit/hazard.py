@@ -11,7 +11,7 @@ pilot starts from a life table and the moments of covariates, and takes the same
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -52,7 +52,13 @@ from dpinfer.inference.life_table import LifeTable, orthogonal_to_baseline
 from dpinfer.inference.moments import Columns, Moments, centre_of, preconditioner, raised, refined
 from dpinfer.inference.newton import LocalModel, tilted_hessian
 from dpinfer.inference.posterior import ReleasedFit
-from dpinfer.inference.winsorising import Costs, NumberLaws, WinsorLimits, exponential, winsor_limits
+from dpinfer.inference.winsorising import (
+    Costs,
+    NumberLaws,
+    WinsorLimits,
+    exponential,
+    winsor_limits,
+)
 from dpinfer.mechanisms.follow_up import (
     Intervals,
     Spells,
@@ -311,7 +317,7 @@ class HazardSteps(Stepped[HazardPlan]):
         columns: Array,  # noqa: ARG004
         ordinary: NoiselessFit,
     ) -> tuple[NoiselessFit, float]:
-        """Return the ordinary regression: predictable weights do not change it where the model is right.  NOT PRIVATE."""
+        """Return the ordinary regression, which predictable weights leave where the model is right.  NOT PRIVATE."""
         return ordinary, 0.0
 
     def words(self, n: int | None) -> Words:  # noqa: ARG002
@@ -319,14 +325,14 @@ class HazardSteps(Stepped[HazardPlan]):
         number = self._intervals.number
         about = [
             ordinary_words(self.design, self.NAME),
-            "A coefficient is a change of the logarithm of the hazard, so that exp of it is a hazard ratio. The baseline "
-            f"hazard is constant in each of {number} intervals of time; with five or more, hazard ratios are nearly those "
-            "of Cox regression. Standard errors are robust, and clustered by person",
-            "Persons far from the centre count less in the fit, and a person's time counts until the information in it "
-            "reaches a bound. Both are known before what happens next: where hazards are proportional this changes "
-            "nothing, as censoring does not; where they are not, persons near the centre and early times decide more. A "
-            "coefficient that is not reported is in the model like any other; its uncertainty is inside the intervals of "
-            "the others. The intercept is the log hazard at the released centre, of intervals too",
+            "A coefficient is a change of the logarithm of the hazard, so that exp of it is a hazard ratio. The "
+            f"baseline hazard is constant in each of {number} intervals of time; with five or more, hazard ratios are "
+            "nearly those of Cox regression. Standard errors are robust, and clustered by person",
+            "Persons far from the centre count less in the fit, and a person's time counts until the information in "
+            "it reaches a bound. Both are known before what happens next: where hazards are proportional this changes "
+            "nothing, as censoring does not; where they are not, persons near the centre and early times decide more. "
+            "A coefficient that is not reported is in the model like any other; its uncertainty is inside the "
+            "intervals of the others. The intercept is the log hazard at the released centre, of intervals too",
         ]
         return Words(
             name=self.NAME,
@@ -349,7 +355,9 @@ class HazardSteps(Stepped[HazardPlan]):
 
     def _carried_out(self, gate: Gate, source: Source, covariates: FitContext) -> FitResult:
         context = replace(
-            covariates, design=self.design, scaling=_with_intervals(covariates.scaling, self._survival)
+            covariates,
+            design=self.design,
+            scaling=_with_intervals(covariates.scaling, self._survival),
         )
         seed = self._seed(gate)
         moments = self._moments(gate, source, covariates)
@@ -375,9 +383,7 @@ class HazardSteps(Stepped[HazardPlan]):
         """Release the numbers of persons who leave, and who enter, by interval."""
         release: NoisySum = self.releases_by_stage.of(LIFE_TABLE)[0]
         intervals = self._intervals
-        query = life_table(
-            intervals, self.neighbours, delayed=self._survival.follow_up.delayed
-        )
+        query = life_table(intervals, self.neighbours, delayed=self._survival.follow_up.delayed)
         counts = gate.release(release, source, query).value
         return LifeTable.of(counts, intervals.widths, n, release.noise_sd)
 

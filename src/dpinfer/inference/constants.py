@@ -215,7 +215,7 @@ MIN_NUMBER = Constant(
 FARTHEST_HAZARD = Constant(
     2.5,
     name="FARTHEST_HAZARD",
-    decides="the farthest that the logarithm of the hazard of an interval may be from that of all intervals, at the pilot",
+    decides="how far the logarithm of the hazard of an interval may be from that of all intervals, at the pilot",
     reason="an interval with few events and little time may have any hazard; a twelvefold one is seldom exceeded, and "
     "steps lead on from there",
     source="convention",
@@ -223,10 +223,10 @@ FARTHEST_HAZARD = Constant(
 FOLLOW_UP_SIGNAL = Constant(
     8.0,
     name="FOLLOW_UP_SIGNAL",
-    decides="the eigenvalues of the Hessian over the sd of its noise at which the time of persons is cut, in hazard regression",
-    reason="time after a person's information has reached κ times the average does not count; the information of persons "
-    "differs more than that of rows, as it grows with time. A larger κ leaves more time in and makes the Hessian noisier; "
-    "κ is the geometric mean of `MIN_RADIUS` and of the κ of this ratio",
+    decides="the eigenvalues of the Hessian over the sd of its noise where the time of persons is cut, in hazard regression",
+    reason="time after a person's information has reached κ times the average does not count; the information of "
+    "persons differs more than that of rows, as it grows with time. A larger κ leaves more time in and makes the "
+    "Hessian noisier; κ is the geometric mean of `MIN_RADIUS` and of the κ of this ratio",
     source="simulation: python -m studies.survival; at 8 beside `RADIUS_FACTOR` coverage of deaths after breast cancer "
     "(2,982 persons, ε = 3) was .96 instead of .89, at the same length",
 )

@@ -38,10 +38,14 @@ class LifeTable:
         counts = released.reshape(-1, len(widths))
         events = np.maximum(counts[0], MIN_NOISE_SDS * noise)
         exits = np.maximum(counts[0] + counts[1], 0.0)
-        entries = np.maximum(counts[2], 0.0) if len(counts) > 2 else n * (np.arange(len(widths)) == 0)
+        entries = (
+            np.maximum(counts[2], 0.0) if len(counts) > 2 else n * (np.arange(len(widths)) == 0)
+        )
         before = np.cumsum(entries) - np.concatenate([[0.0], np.cumsum(exits)[:-1]])
         risk = np.maximum(before, _FEWEST * n)
-        present = np.maximum(risk - exits / 2 - (entries / 2 if len(counts) > 2 else 0.0), _FEWEST * n)
+        present = np.maximum(
+            risk - exits / 2 - (entries / 2 if len(counts) > 2 else 0.0), _FEWEST * n
+        )
         return cls(events, exits, present * widths / widths.max(), noise, n)
 
     @property
@@ -112,7 +116,7 @@ def orthogonal_to_baseline(matrix: Array, of_covariates: int, scale: float) -> A
     found[np.ix_(rest, rest)] = root
     found[np.ix_(rest, base)] = -root @ across.T
     # the mean squared length of a row stays
-    return found * np.sqrt(d / (len(rest) + scale**2 * len(base)))
+    return np.asarray(found * np.sqrt(d / (len(rest) + scale**2 * len(base))))
 
 
 def _inverse_root(matrix: Array) -> Array:

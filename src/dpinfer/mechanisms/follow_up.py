@@ -134,7 +134,7 @@ class Spells:
         low = np.maximum(self.entry[:, None], intervals.edges[:-1])
         high = np.minimum(self.exit[:, None], intervals.edges[1:])
         time = high - low
-        kept = time > _INSTANT
+        kept = np.asarray(time > _INSTANT)
         empty = ~kept.any(axis=1)
         kept[empty, 0] = True
         spell, interval = np.nonzero(kept)
@@ -175,7 +175,10 @@ def split_parts(block: Block, intervals: Intervals) -> Iterator[Block]:
     ends = np.append(starts[1:], len(block))
     first = 0
     while True:
-        last = max(int(np.searchsorted(ends, (starts[first] if len(starts) else 0) + most, "right")), first + 1)
+        last = max(
+            int(np.searchsorted(ends, (starts[first] if len(starts) else 0) + most, "right")),
+            first + 1,
+        )
         some = slice(starts[first], ends[last - 1]) if len(starts) else slice(0, 0)
         part = Spells(spells.block[some], spells.entry[some], spells.exit[some])
         yield part.split(intervals)
@@ -267,7 +270,12 @@ def followed(linearization: Linearization, norm2: float) -> Linked:
         left = family.mean(predictor)
         events = np.where(part >= 1.0, block.labels, 0.0)
         return UnitRows(
-            u, predictor, events - left, family.slope(left), np.where(part > 0.0, share, 0.0), starts
+            u,
+            predictor,
+            events - left,
+            family.slope(left),
+            np.where(part > 0.0, share, 0.0),
+            starts,
         )
 
     return of_block

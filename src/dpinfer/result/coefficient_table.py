@@ -45,7 +45,9 @@ RATIOS = (
     "at a level instead of its reference. The other columns are the same, and 1 is no difference."
 )
 """Explains the column of odds ratios or rate ratios."""
-LOG_HAZARDS = "Coefficients are changes of the logarithm of the hazard: exp of one is a hazard ratio."
+LOG_HAZARDS = (
+    "Coefficients are changes of the logarithm of the hazard: exp of one is a hazard ratio."
+)
 LOG_RATES = "Coefficients are changes of the logarithm of the rate: exp of one is a rate ratio."
 NOT_DRAWN = (
     "Indented rows of the table, which stand in for coefficients not reported, are not drawn."

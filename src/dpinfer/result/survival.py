@@ -6,6 +6,7 @@ coefficients; that of a cumulated hazard is a function of them, whose interval i
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def baseline(fit: Estimates, rows: Any, level: float) -> Rows:
     entries: Rows = []
     for number, (own, at) in enumerate(zip(weights, columns, strict=True)):
         found = fit.combined(own, level, absent=_absent(fit, at))
-        for k, (start, end) in enumerate(zip(follow_up.ends, follow_up.ends[1:], strict=False)):
+        for k, (start, end) in enumerate(pairwise(follow_up.ends)):
             entries.append(
                 {
                     "row": number,
@@ -68,7 +69,9 @@ def survival(fit: Estimates, rows: Any, times: Sequence[float], level: float) ->
         gradient = (cumulated / total[:, None]) @ own
         found = fit.combined(gradient, level, np.log(total), _absent(fit, at[:1])[[0] * len(total)])
         for k, time in enumerate(moments.tolist()):
-            high, low = (math.exp(-math.exp(end)) for end in (found.low[k], min(found.high[k], 700.0)))
+            high, low = (
+                math.exp(-math.exp(end)) for end in (found.low[k], min(found.high[k], 700.0))
+            )
             entries.append(
                 {
                     "row": number,
@@ -119,4 +122,3 @@ def _status(fit: Estimates, columns: Array, known: bool) -> str:
     if known:
         return REPORTED
     return f"no interval: it rests on {several(fit.unreported_in(columns[None])[0])} without one"
-

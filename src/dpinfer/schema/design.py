@@ -372,6 +372,9 @@ class Design:
         return level * np.array([float(name == INTERCEPT) for name in self.names])
 
 
+_TWO_HALVES = FollowUp((0.5,), 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class HazardDesign(Design):
     """The encoding of spells: a row is (1, x~, entry, exit)/R, times over the horizon.
@@ -381,7 +384,7 @@ class HazardDesign(Design):
     intervals and times.  A row of one interval, with the logarithm of its time as an offset, has the same length.
     """
 
-    follow_up: FollowUp = FollowUp((0.5,), 1.0)
+    follow_up: FollowUp = _TWO_HALVES
     formula_columns: Design | None = None
 
     @classmethod
@@ -399,11 +402,17 @@ class HazardDesign(Design):
                 "a hazard regression takes no sampling weights: leave [weights] out of the schema"
             )
         if terms.offset is not None:
-            raise InputError("time at risk is the exposure of a hazard regression: drop offset(...)")
+            raise InputError(
+                "time at risk is the exposure of a hazard regression: drop offset(...)"
+            )
         if not terms.intercept:
-            raise InputError("a hazard regression needs an intercept: drop the -1 or 0 from the formula")
+            raise InputError(
+                "a hazard regression needs an intercept: drop the -1 or 0 from the formula"
+            )
         if any(part.text == INTERVAL for block in terms.blocks for part in block.parts):
-            raise InputError(f"{INTERVAL!r} names the intervals of time: derive the column under another name")
+            raise InputError(
+                f"{INTERVAL!r} names the intervals of time: derive the column under another name"
+            )
         formula_columns = Design.of_terms(terms)
         blocks = replace(terms, blocks=(*terms.blocks, follow_up.block))
         expanded = Design.of_terms(blocks, CountScale(), math.log(follow_up.longest))

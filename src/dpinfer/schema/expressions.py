@@ -330,11 +330,12 @@ class Walk:
         if options and set(options) != {"cuts", "horizon"}:
             raise self._refused(f"{usage}; with cuts=[...] and horizon=..., or none of them")
         *times, last = call.args
-        entry, end = [None, *map(self._number, times)][-2:]
+        end = self._number(times[-1])
+        entry = self._number(times[0]) if len(times) == 2 else None
         event = self._part(last)
         if isinstance(event, Factor):
             raise self._refused(
-                f"{event.text} is a factor: {comparison_of(event)}, or give it type = \"outcome\" and two levels, "
+                f'{event.text} is a factor: {comparison_of(event)}, or give it type = "outcome" and two levels, '
                 "of which the second is the event"
             )
         if not event.answers and (event.low, event.high) != (0, 1):

@@ -7,6 +7,7 @@ persons may enter late.  None of it is read from a table.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -68,7 +69,7 @@ class FollowUp:
     def levels(self) -> tuple[str, ...]:
         """Return the names of the intervals."""
         ends = self.ends
-        return tuple(f"{low:g}..{high:g}" for low, high in zip(ends, ends[1:], strict=False))
+        return tuple(f"{low:g}..{high:g}" for low, high in pairwise(ends))
 
     @property
     def block(self) -> TermBlock:
@@ -134,7 +135,9 @@ class SurvivalResponse(Response):
     @property
     def columns(self) -> tuple[Column, ...]:
         """Return the columns of the table that are needed, each once."""
-        parts = [self.end, self.read_as] if self.entry is None else [self.entry, self.end, self.read_as]
+        parts = (
+            [self.end, self.read_as] if self.entry is None else [self.entry, self.end, self.read_as]
+        )
         return tuple({column.name: column for part in parts for column in part.columns}.values())
 
     def read(self, numbers: ReadNumbers, codes: ReadCodes) -> tuple[Array, Array, Array]:

@@ -364,7 +364,7 @@ class OfGuesses:
     def _spells(
         self, drawn: Mapping[str, Array], design: Array, quantiles: Array
     ) -> tuple[Array, Array, Array]:
-        """Return entry, exit and event: a constant hazard until the exit that was drawn, with the share of events guessed."""
+        """Return entry, exit and event: a constant hazard until the exit drawn, with the share of events guessed."""
         response = self.response
         assert isinstance(response, SurvivalResponse)
         assert response.follow_up is not None
