@@ -1,8 +1,8 @@
 """Hazard regression: equal to statsmodels without noise, near Cox regression, and the same whatever bad records do."""
 
 import json
-from itertools import pairwise
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd

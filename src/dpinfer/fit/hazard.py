@@ -4,7 +4,7 @@ The hazard is exp(α_k + x·β) in interval k of public intervals of time.  Time
 event a count, so that this is Poisson regression of rows (person, interval), with the covariance clustered by
 person; with five intervals or more it is nearly Cox regression (Holford 1980; Laird and Olivier 1981).  A person is
 one record, however many rows there are (`dpinfer.mechanisms.unit_sums`); weights are predictable
-(`dpinfer.mechanisms.follow_up`).
+(`dpinfer.mechanisms.spells`).
 
 Second moments of covariates have all persons behind them, while the Hessian has those with events alone.  So the
 pilot starts from a life table and the moments of covariates, and takes the same steps as logistic regression.
@@ -59,7 +59,7 @@ from dpinfer.inference.winsorising import (
     exponential,
     winsor_limits,
 )
-from dpinfer.mechanisms.follow_up import (
+from dpinfer.mechanisms.spells import (
     Intervals,
     Spells,
     followed,
@@ -176,7 +176,10 @@ class HazardPlan(StepPlan):
         return Stack.of_units(self.relation)
 
     def bounds(self, numbers: int, *, every: bool = False) -> Mapping[str, float]:
-        """Return the sensitivity of each stage; ``numbers`` columns have their range released."""
+        """Return the sensitivity of each stage; ``numbers`` columns have their range released.
+
+        ``every`` is as for other plans; here a person is always one record.
+        """
         adjacency = self.relation
         steps = dict.fromkeys((FIRST, ESTIMATE), self.stack.unit_bound)
         return {

@@ -223,7 +223,7 @@ FARTHEST_HAZARD = Constant(
 FOLLOW_UP_SIGNAL = Constant(
     8.0,
     name="FOLLOW_UP_SIGNAL",
-    decides="the eigenvalues of the Hessian over the sd of its noise where the time of persons is cut, in hazard regression",
+    decides="the eigenvalues of the Hessian over the sd of its noise where times of persons are cut, in hazard fits",
     reason="time after a person's information has reached κ times the average does not count; the information of "
     "persons differs more than that of rows, as it grows with time. A larger κ leaves more time in and makes the "
     "Hessian noisier; κ is the geometric mean of `MIN_RADIUS` and of the κ of this ratio",

@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import PrivacyError
@@ -135,7 +136,7 @@ class Spells:
         high = np.minimum(self.exit[:, None], intervals.edges[1:])
         time = high - low
         kept = np.asarray(time > _INSTANT)
-        empty = ~kept.any(axis=1)
+        empty: npt.NDArray[np.bool_] = np.asarray(~kept.any(axis=1))
         kept[empty, 0] = True
         spell, interval = np.nonzero(kept)
         present = ~empty[spell]

@@ -7,7 +7,7 @@ import pytest
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import PrivacyError
-from dpinfer.mechanisms.follow_up import (
+from dpinfer.mechanisms.spells import (
     Intervals,
     Spells,
     by_rank,
