@@ -283,7 +283,7 @@ class FitResult(Estimates):
         >>> model = dp.HazardRegression(data.formula, schema=data.schema, budget=dp.NoPrivacy())
         >>> result = model.fit(data.table).result_  # the noise is off, for examples only
         >>> print(f"{result.hazard_ratios().loc['treated', 'hazard_ratio']:.2f}")
-        0.67
+        0.64
         """
         return _framed(survival.hazard_ratios(self, level), "name")
 
@@ -311,8 +311,8 @@ class FitResult(Estimates):
         >>> person = {"age": 60, "stage": "II", "treated": True}
         >>> print(result.baseline(person)[["start", "end", "hazard", "low", "high"]].head(2).round(3))
            start  end  hazard    low   high
-        0    0.0  1.0   0.052  0.049  0.055
-        1    1.0  2.0   0.059  0.055  0.062
+        0    0.0  1.0   0.052  0.049  0.056
+        1    1.0  2.0   0.062  0.058  0.066
         """
         return _framed(survival.baseline(self, rows, level))
 
@@ -350,8 +350,8 @@ class FitResult(Estimates):
         >>> persons = {"age": [60, 60], "stage": "II", "treated": [True, False]}
         >>> print(result.predict_survival(persons, [5])[["survival", "low", "high"]].round(2))
            survival   low  high
-        0      0.70  0.69  0.72
-        1      0.59  0.58  0.61
+        0      0.72  0.71  0.74
+        1      0.61  0.59  0.62
         """
         return _framed(survival.survival(self, rows, times, level))
 
