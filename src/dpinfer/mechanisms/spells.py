@@ -195,6 +195,33 @@ def life_table(intervals: Intervals, neighbours: Adjacency, *, delayed: bool) ->
 
     Guarantee [life_table_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1 (add-remove), and
     with delayed entry by 2 or sqrt 2: a person is in one bin of exits, and in one of entries.
+
+    Input
+    -----
+    spells (entry, exit] of persons over the horizon, zero rows, events y; public ``intervals``, ``delayed``
+
+    Output
+    ------
+    K counts of exits with an event, K of others, and where ``delayed`` K of entries, K = intervals.number
+
+    Sensitivity
+    -----------
+    replace, replace-unit : 2 if delayed else sqrt(2)
+    add-remove, add-remove-unit : sqrt(2) if delayed else 1
+
+    Pseudo-code
+    -----------
+    c = 0 for each kind (event, other, entry) and interval
+    for each person with a row that is not the zero row:
+        e = largest exit of the person, s = smallest entry
+        kind = event if any y of the person is above 0, else other
+        c[kind, interval of e] += 1
+        c[entry, interval of s] += 1
+    return c[event], c[other] and, where delayed, c[entry]
+
+    Proof
+    -----
+    docs/method.md, 8.6; tests/audit/test_spells.py
     """
     number = intervals.number
 

@@ -34,7 +34,7 @@ from dpinfer.schema.terms import (
     TermBlock,
     require_spread,
 )
-from dpinfer.schema.unit import ROW, Unit
+from dpinfer.schema.unit import EVERY, ROW, Unit
 
 INTERCEPT = "(Intercept)"
 COUNT = "count"
@@ -417,7 +417,7 @@ class HazardDesign(Design):
         blocks = replace(terms, blocks=(*terms.blocks, follow_up.block))
         expanded = Design.of_terms(blocks, CountScale(), math.log(follow_up.longest))
         facts = {field.name: getattr(expanded, field.name) for field in fields(Design)}
-        facts["unit"] = replace(unit, every=unit.many)
+        facts["unit"] = replace(unit, rows=EVERY) if unit.many else unit
         return cls(**facts, follow_up=follow_up, formula_columns=formula_columns)
 
     @property
