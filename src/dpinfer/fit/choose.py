@@ -83,9 +83,9 @@ def _nobodys(options: Options) -> InputError:
     """Return an error that says what to ask for instead of a target or plan that this model does not have."""
     target = getattr(options.plan, "target", options.target)
     if target == ORDINARY:
-        models = " and ".join(recipe.NAME for recipe in STEPPED)
+        *first, last = (recipe.NAME for recipe in STEPPED)
         return InputError(
-            f"the target {target!r} is for {models} only: ask for 'penalised' or 'unpenalised', with a budget "
+            f"the target {target!r} is for {', '.join(first)} and {last} only: ask for 'penalised' or 'unpenalised', with a budget "
             "or a Plan"
         )
     offers = "; ".join(recipe.OFFER for recipe in RECIPES if recipe.OFFER)
