@@ -1,4 +1,4 @@
-"""Hazards from the command line: spec and options agree, a dry run books nothing, a plan is a forecast, faults are named."""
+"""Hazards from the command line: spec and options agree, a dry run books nothing, faults are named."""
 
 import json
 

@@ -85,8 +85,8 @@ def _nobodys(options: Options) -> InputError:
     if target == ORDINARY:
         *first, last = (recipe.NAME for recipe in STEPPED)
         return InputError(
-            f"the target {target!r} is for {', '.join(first)} and {last} only: ask for 'penalised' or 'unpenalised', with a budget "
-            "or a Plan"
+            f"the target {target!r} is for {', '.join(first)} and {last} only: ask for 'penalised' or "
+            "'unpenalised', with a budget or a Plan"
         )
     offers = "; ".join(recipe.OFFER for recipe in RECIPES if recipe.OFFER)
     return InputError(f"there is no target {target!r}: {offers}")
