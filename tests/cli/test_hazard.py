@@ -69,6 +69,11 @@ def test_a_dry_run_books_nothing(folder):
     assert not dp.Ledger.open(folder / "ledger.db").entries()
 
 
+def test_a_schema_is_checked_with_a_survival_outcome(folder):
+    asked = ("schema", "check", "schema.toml", "--formula", "Surv(years, died) ~ age")
+    assert "a survival time" in succeeds(run_here(*asked, cwd=folder))
+
+
 @pytest.mark.parametrize(
     ("more", "words"),
     [
