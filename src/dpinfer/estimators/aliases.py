@@ -133,7 +133,7 @@ MODEL_ADVICE = (
         "Cox regression",
         "cox coxph coxnet phreg survival proportionalhazards piecewiseexponential",
         "{hazard}, with hazards that are constant in public intervals of time: with five intervals, hazard ratios are "
-        "within .1 standard errors of those of Cox regression",
+        "nearly those of Cox regression",
         "a record is in the risk sets of others, so that its partial likelihood is no sum over records",
     ),
     ModelAdvice(

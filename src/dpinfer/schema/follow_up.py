@@ -19,7 +19,7 @@ from dpinfer.schema.terms import Expression, ReadCodes, ReadNumbers, Response, T
 INTERVAL = "interval"
 """The factor whose levels are the intervals of time, in the names of coefficients."""
 MAX_INTERVALS = 12
-"""Intervals of time at most: each has a coefficient, and five are within .1 standard errors of Cox regression."""
+"""Intervals of time at most: each has a coefficient, and five or more are near Cox regression."""
 
 
 @dataclass(frozen=True)
