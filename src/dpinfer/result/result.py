@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import coefficient_table, hypotheses, prediction, saved, survival, text
+from dpinfer.result import coefficient_table, hazards, hypotheses, prediction, saved, text
 from dpinfer.result.absent import no_attribute
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
@@ -285,7 +285,7 @@ class FitResult(Estimates):
         >>> print(f"{result.hazard_ratios().loc['treated', 'hazard_ratio']:.2f}")
         0.64
         """
-        return _framed(survival.hazard_ratios(self, level), "name")
+        return _framed(hazards.hazard_ratios(self, level), "name")
 
     def baseline(self, rows: Any = None, level: float = 0.95) -> "pd.DataFrame":
         """Return the hazard in each interval of time of a hazard regression, with its interval.
@@ -314,7 +314,7 @@ class FitResult(Estimates):
         0    0.0  1.0   0.052  0.049  0.056
         1    1.0  2.0   0.062  0.058  0.066
         """
-        return _framed(survival.baseline(self, rows, level))
+        return _framed(hazards.baseline(self, rows, level))
 
     def predict_survival(
         self, rows: Any, times: Sequence[float], level: float = 0.95
@@ -353,7 +353,7 @@ class FitResult(Estimates):
         0      0.72  0.71  0.74
         1      0.61  0.59  0.62
         """
-        return _framed(survival.survival(self, rows, times, level))
+        return _framed(hazards.survival(self, rows, times, level))
 
     def predict(self, rows: Any, level: float = 0.95) -> "pd.DataFrame":
         """Predict probabilities, rates or means of the outcome, with their intervals.
