@@ -106,6 +106,7 @@ WRITTEN = {
     "several-rows": ("release-people",),
     "publish": ("demo/release", "demo/ninety"),
     "counts": ("release-claims",),
+    "survival": ("release-cohort",),
 }
 
 

@@ -11,11 +11,20 @@ from tools import queries
 import dpinfer as dp
 from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import column_histograms
-from dpinfer.mechanisms import column_sums, histograms, moment_sums, step_sums, sums, unit_sums
+from dpinfer.mechanisms import (
+    column_sums,
+    histograms,
+    moment_sums,
+    spells,
+    step_sums,
+    sums,
+    unit_sums,
+)
 from dpinfer.mechanisms.column_sums import Cuts, Grouping, JointQuery, Levels, Numbers
 from dpinfer.mechanisms.moment_sums import COUNT_WEIGHT
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.running_counts import TimeIntervals, root_norm, running_counts
+from dpinfer.mechanisms.spells import Intervals
 from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.numerics.links import IDENTITY
 from dpinfer.tables.cells import cells_of
@@ -58,6 +67,9 @@ CODE = {
     "histograms": (of_columns("histograms", NUMBERS, CUTS), {}),
     "distance_squares": (of_columns("distance_squares", NUMBERS, CENTRE, POINTS), {"k": 3}),
     "JointQuery.sum": (lambda a: joint(a, True), {"pure": True}),
+    "life_table": (
+        lambda a: spells.life_table(Intervals((0.0, 0.5, 1.0)), a, delayed=True), {"delayed": True}
+    ),
     "histogram": (lambda a: histograms.histogram(np.zeros(3), a), {}),
     "influence_histogram": (lambda a: histograms.influence_histogram(1.0, a), {}),
     "counted_moments": (

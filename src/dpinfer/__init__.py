@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dpinfer.description.describing import describe
     from dpinfer.description.survival_release import survival_curves
     from dpinfer.estimators.models import (
+        HazardRegression,
         HuberRegression,
         LinearRegression,
         LinearSVC,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     )
     from dpinfer.fit.bounds import learn_bounds
     from dpinfer.fit.choose import infer
+    from dpinfer.fit.hazard import HazardPlan
     from dpinfer.fit.linear import LinearPlan
     from dpinfer.fit.logistic import GeometryPlan
     from dpinfer.fit.penalised_plan import ObjectivePerturbation, OutputPerturbation, Plan
@@ -56,6 +58,8 @@ __all__ = [
     "DpinferError",
     "FitResult",
     "GeometryPlan",
+    "HazardPlan",
+    "HazardRegression",
     "Huber",
     "HuberHinge",
     "HuberRegression",
@@ -110,6 +114,7 @@ _MODULES = {
         "LinearRegression",
         "LinearSVC",
         "LogisticRegression",
+        "HazardRegression",
         "PoissonRegression",
         "QuantileRegression",
     ),
@@ -118,6 +123,7 @@ _MODULES = {
     "fit.linear": ("LinearPlan",),
     "fit.logistic": ("GeometryPlan",),
     "fit.penalised_plan": ("ObjectivePerturbation", "OutputPerturbation", "Plan"),
+    "fit.hazard": ("HazardPlan",),
     "fit.poisson": ("PoissonPlan",),
     "mechanisms.losses": ("Huber", "HuberHinge", "Logistic", "Loss", "SmoothedQuantile"),
     "moment_release.forecasting": ("plan_moments",),

@@ -104,3 +104,15 @@ def test_two_hundred_bombs_are_refused_at_once():
     finally:
         gc.enable()
     assert slow == []
+
+
+def test_a_question_of_survival_has_its_intervals_in_the_formula():
+    data = dp.datasets.cohort(50)
+    question = AnalystQuestion.of({"formula": data.formula, "loss": "hazard", "rho": 0.5})
+    model = question.model(data.schema, Adjacency.REPLACE)
+    assert isinstance(model, dp.HazardRegression)
+    assert model.asked_formula == data.formula
+    assert model.entry(20_000).cost.rho == pytest.approx(0.5)
+    bare = AnalystQuestion.of({"formula": "Surv(years, died) ~ age", "loss": "hazard", "rho": 0.5})
+    with pytest.raises(dp.InputError, match="declare cuts="):
+        bare.model(data.schema, Adjacency.REPLACE).entry(20_000)

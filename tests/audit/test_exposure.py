@@ -7,9 +7,9 @@ import pytest
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.sums import exposure_total
+from dpinfer.numerics.links import FARTHEST_OFFSET
 from dpinfer.rows.encoded import Encoding, Raw
 from dpinfer.schema.design import COUNT, CountScale, Design
-from dpinfer.schema.terms import FARTHEST_OFFSET
 from dpinfer.schema.unit import Unit
 
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a", "b"), CountScale.up_to(50.0), offset=math.log(3.0))

@@ -312,7 +312,8 @@ def test_what_a_geometry_refuses():
         with pytest.raises(dp.DpinferError, match=fault):
             in_geometry(200, **options)
     with pytest.raises(
-        dp.InputError, match=r"logistic regression.* least squares.* Poisson regression only"
+        dp.InputError,
+        match=r"logistic regression.* least squares.* Poisson regression.* hazard regression only",
     ):
         dp.LinearSVC(bounds=(-1, 1), plan=plan).fit(np.zeros((10, 2)), np.arange(10) % 2)
 

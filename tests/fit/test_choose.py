@@ -102,7 +102,7 @@ def test_the_other_name_of_the_ordinary_target(loss):
         ({"budget": APPROX, "neighbours": "replaced"}, "'replace' or 'add-remove'"),
         (
             {"loss": dp.HuberHinge(), "budget": APPROX, "target": "ordinary"},
-            "logistic regression.* least squares.* Poisson regression only",
+            "logistic regression.* least squares.* Poisson regression.* hazard regression only",
         ),
         ({"budget": APPROX, "target": "ordinary", "design": Design.of_rows(2)}, "intercept"),
         ({"loss": object(), "budget": APPROX}, "not a loss"),

@@ -110,7 +110,18 @@ OBJECTIVE, GAUSSIAN, OUTPUT = (
     dp.OutputPerturbation(),
 )
 HALF = {"approx": dp.ApproxDP(1.0, 1e-6)}
+
+
+def _hazard(neighbours):
+    data = dp.datasets.cohort(3000)
+    plan = dp.HazardPlan(dp.ApproxDP(3.0, 1e-6), neighbours=neighbours)
+    model = dp.HazardRegression(data.formula, schema=data.schema, plan=plan, insecure_seed=11)
+    return model.fit(data.table).result_
+
+
 FITS = {
+    "hazard replace": lambda: _hazard("replace"),
+    "hazard add-remove": lambda: _hazard("add-remove"),
     "paper objective pure": lambda: _infer(
         dp.HuberHinge(1.0), **_plan(OBJECTIVE, dp.PureDP, "paper")
     ),

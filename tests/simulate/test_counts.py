@@ -6,9 +6,9 @@ import statsmodels.api as sm
 
 import dpinfer as dp
 from dpinfer.fit.recipe import fit
+from dpinfer.numerics.links import FARTHEST_OFFSET
 from dpinfer.schema.design import Design
 from dpinfer.schema.formula import parse
-from dpinfer.schema.terms import FARTHEST_OFFSET
 from dpinfer.simulate import synthetic
 from dpinfer.simulate.synthetic import OfGuesses
 from helpers import claims

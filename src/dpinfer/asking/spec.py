@@ -56,6 +56,10 @@ _SHARES = Rule(
     "three positive numbers: [2, 1, 1]",
     {"type": "array", "minItems": 3, "maxItems": 3, "items": _ABOVE},
 )
+_CUTS = Rule(
+    "a list of times: [1, 2, 5]",
+    {"type": "array", "minItems": 1, "maxItems": 11, "items": _ABOVE},
+)
 _ADJACENCY = one_of(["replace", "add-remove", "replace-unit", "add-remove-unit"])
 RULES: dict[str, dict[str, Rule]] = {
     "data": {
@@ -74,6 +78,8 @@ RULES: dict[str, dict[str, Rule]] = {
         "tail": one_of(["balanced", "cautious", "all"]),
         "far_values": one_of(["clip", "strict"]),
         "exposure": _TEXT,
+        "cuts": _CUTS,
+        "horizon": _POSITIVE,
     },
     "privacy": {
         "epsilon": _POSITIVE,

@@ -54,7 +54,7 @@ or the schema does not say what is typical.
   schema = "schema.toml"     # what is public about the columns
   formula = "y ~ a + b"
   \\[model]
-  loss = "logistic"          # or "linear", "poisson", "svm", "huber", "quantile"
+  loss = "logistic"          # or "linear", "poisson", "hazard", "svm", "huber", "quantile"
   knee = 1.0                 # of svm and huber
   quantile = 0.5             # of quantile, as is bandwidth
   penalty = 0.001            # default: one that is valid for the budget
@@ -62,6 +62,8 @@ or the schema does not say what is typical.
   tail = "balanced"          # of linear; or "cautious", "all"
   far_values = "clip"        # or "strict": numbers with wide bounds are not reported
   exposure = "years"         # of poisson: the column of the exposure
+  cuts = [1, 2, 5]           # of hazard: public times between intervals
+  horizon = 10               # of hazard: the end of follow-up
   \\[privacy]
   epsilon = 1.0              # pure; with delta = 1e-6, (epsilon, delta)
   rho = 0.1875               # zCDP, instead of epsilon
@@ -83,7 +85,8 @@ def fit(  # noqa: PLR0913  (the public face)
     schema: Annotated[Path | None, typer.Option(help="What is public about the table.")] = None,
     formula: Annotated[str | None, typer.Option(help='For example "visit ~ age + health".')] = None,
     loss: Annotated[
-        str | None, typer.Option("--loss", "--model", help="logistic, linear, poisson, svm ...")
+        str | None,
+        typer.Option("--loss", "--model", help="logistic, linear, poisson, hazard, svm ..."),
     ] = None,
     epsilon: EpsilonOption = None,
     delta: DeltaOption = None,
@@ -110,6 +113,10 @@ def fit(  # noqa: PLR0913  (the public face)
     exposure: Annotated[
         str | None, typer.Option(help="Of poisson: the column that holds it.")
     ] = None,
+    cuts: Annotated[
+        str | None, typer.Option(help='Of hazard: times between intervals, as "1,2,5".')
+    ] = None,
+    horizon: Annotated[float | None, typer.Option(help="Of hazard: the end of follow-up.")] = None,
     knee: Annotated[float | None, typer.Option(help="Of svm and huber.")] = None,
     quantile: Annotated[float | None, typer.Option(help="Of quantile, 0.5 by default.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Of quantile.")] = None,
@@ -137,6 +144,8 @@ def fit(  # noqa: PLR0913  (the public face)
             "tail": tail,
             "far_values": far_values,
             "exposure": exposure,
+            "cuts": times_of(cuts),
+            "horizon": horizon,
             "knee": knee,
             "quantile": quantile,
             "bandwidth": bandwidth,
@@ -150,6 +159,18 @@ def fit(  # noqa: PLR0913  (the public face)
         preview(job, console)
     else:
         release(job, console, force=force, spend_anyway=spend_anyway)
+
+
+def times_of(cuts: str | None) -> list[float] | None:
+    """Return the times of an option, such as "1,2,5"."""
+    if cuts is None:
+        return None
+    try:
+        return [float(cut) for cut in cuts.split(",")]
+    except ValueError:
+        raise InputError(
+            '--cuts are times with commas between them, as in --cuts "1,2,5"'
+        ) from None
 
 
 def _spec(source: Path, asked: Mapping[str, Mapping[str, Any]], budget: spec.Options) -> spec.Spec:
@@ -445,6 +466,8 @@ def _shown(
     reading = errors_counted(privacy.budget)
     if model.counts:
         reading += " Estimates are changes of the logarithm of the rate."
+    if model.hazards:
+        reading += " Estimates are changes of the logarithm of the hazard."
     facts = {
         "Privacy": f"{privacy.budget}; protects {privacy.unit}",
         "Ledger": booked,

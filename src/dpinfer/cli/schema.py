@@ -33,6 +33,7 @@ from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
 from dpinfer.schema.columns import Category, Ids, Level, Number, Outcome, Wanted, entry_of
 from dpinfer.schema.design import Design
+from dpinfer.schema.follow_up import SurvivalResponse
 from dpinfer.schema.formula import names_of, parse
 from dpinfer.schema.schema import READ_NOTHING
 from dpinfer.schema.terms import Response
@@ -339,6 +340,8 @@ def _columns_table(
 
 def _outcome(response: Response) -> str:
     number = response.number
+    if isinstance(response, SurvivalResponse):
+        return f"{response.name}, a survival time: for a hazard regression"
     if number is None:
         return f"{response.name}, two levels: for a classifier"
     return f"{response.name}, {_range(number.low, number.high, response.unit)}: for a regression"

@@ -5,6 +5,7 @@ One table feeds the errors of ``dp.NAME``, those of ``loss = "NAME"`` and docs/m
 
 from dataclasses import dataclass
 
+from dpinfer.fit.hazard import HazardSteps
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
@@ -35,6 +36,7 @@ HERE = {
     ),
     "linear": Face("LinearRegression", ("tail", "far_values"), LinearSteps.TARGETS),
     "poisson": Face("PoissonRegression", ("exposure", "far_values"), PoissonSteps.TARGETS),
+    "hazard": Face("HazardRegression", ("cuts", "horizon", "far_values"), HazardSteps.TARGETS),
     "svm": Face("LinearSVC", ("penalty", "knee"), Penalised.TARGETS),
     "huber": Face("HuberRegression", ("penalty", "knee"), Penalised.TARGETS),
     "quantile": Face("QuantileRegression", ("penalty", "quantile", "bandwidth"), Penalised.TARGETS),
@@ -128,11 +130,17 @@ MODEL_ADVICE = (
         "the releases are made for one linear predictor, without cut points to be estimated",
     ),
     ModelAdvice(
-        "Cox regression and other survival models",
-        "cox coxph phreg survival survreg aft weibull kaplanmeier proportionalhazards",
-        "{logistic} of an event by a fixed time, where everybody was followed that long; {linear} of the log of the "
-        "time, where nobody is censored",
+        "Cox regression",
+        "cox coxph coxnet phreg survival proportionalhazards piecewiseexponential",
+        "{hazard}, with hazards that are constant in public intervals of time: with five intervals, hazard ratios are "
+        "nearly those of Cox regression",
         "a record is in the risk sets of others, so that its partial likelihood is no sum over records",
+    ),
+    ModelAdvice(
+        "accelerated failure times and other parametric survival models",
+        "survreg aft weibull weibullaft loglogisticaft lognormalaft flexsurv",
+        "{hazard}, whose hazards may have any shape over public intervals of time",
+        "the releases are made for one linear predictor, without a shape to be estimated",
     ),
     ModelAdvice(
         "fixed effects and other panel models",
@@ -149,8 +157,8 @@ MODEL_ADVICE = (
     ModelAdvice(
         "GEE and clustered standard errors",
         "gee clustered cluster clusterrobust",
-        "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, and "
-        "the intervals are clustered",
+        "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, "
+        "every row counts once, and the intervals are clustered",
     ),
     ModelAdvice(
         "survey weights, weighted least squares",

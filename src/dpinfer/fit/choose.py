@@ -6,6 +6,7 @@ from typing import Any
 import numpy.typing as npt
 
 from dpinfer.errors import InputError
+from dpinfer.fit.hazard import HazardSteps
 from dpinfer.fit.linear import LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.ordinary import Ordinary
@@ -21,7 +22,7 @@ from dpinfer.privacy.entries import Book
 from dpinfer.result.result import FitResult
 from dpinfer.schema.design import Design
 
-STEPPED: tuple[type[Stepped[Any]], ...] = (LogisticSteps, LinearSteps, PoissonSteps)
+STEPPED: tuple[type[Stepped[Any]], ...] = (LogisticSteps, LinearSteps, PoissonSteps, HazardSteps)
 """Recipes without a penalty."""
 RECIPES: tuple[type[OfferedRecipe], ...] = (*STEPPED, Penalised)
 """Every recipe, in the order in which they are asked whether a fit is theirs."""
@@ -82,10 +83,10 @@ def _nobodys(options: Options) -> InputError:
     """Return an error that says what to ask for instead of a target or plan that this model does not have."""
     target = getattr(options.plan, "target", options.target)
     if target == ORDINARY:
-        models = " and ".join(recipe.NAME for recipe in STEPPED)
+        *first, last = (recipe.NAME for recipe in STEPPED)
         return InputError(
-            f"the target {target!r} is for {models} only: ask for 'penalised' or 'unpenalised', with a budget "
-            "or a Plan"
+            f"the target {target!r} is for {', '.join(first)} and {last} only: ask for 'penalised' or "
+            "'unpenalised', with a budget or a Plan"
         )
     offers = "; ".join(recipe.OFFER for recipe in RECIPES if recipe.OFFER)
     return InputError(f"there is no target {target!r}: {offers}")

@@ -8,11 +8,10 @@ from dpinfer.mechanisms.losses import Logistic, slope_and_curvature
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square
 from dpinfer.numerics.arrays import Array, Indices
-from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.links import FARTHEST, FARTHEST_OFFSET
 from dpinfer.numerics.reasons import Numerical
 from dpinfer.rows.encoded import every_row
 from dpinfer.schema.design import Design
-from dpinfer.schema.terms import FARTHEST_OFFSET
 
 # times the variance of a column, in a sum over records: against separation
 _RIDGE: Numerical[float] = 1e-3

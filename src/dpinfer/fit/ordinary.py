@@ -20,7 +20,7 @@ from dpinfer.inference.error_laws import ErrorLaw, sandwich
 from dpinfer.mechanisms.minimise import minimise
 from dpinfer.mechanisms.sums import Block, square, weighted_sum
 from dpinfer.numerics.arrays import Array
-from dpinfer.numerics.links import FARTHEST
+from dpinfer.numerics.links import FARTHEST, FARTHEST_OFFSET
 from dpinfer.numerics.noise_laws import NO_NOISE
 from dpinfer.numerics.reasons import Numerical
 from dpinfer.privacy.budget import NoPrivacy
@@ -28,10 +28,9 @@ from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum, Release
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import ALIASED, REPORTED, SEPARATED, Model, Words
-from dpinfer.rows.encoded import EveryRow, cached
+from dpinfer.rows.encoded import cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
-from dpinfer.schema.terms import FARTHEST_OFFSET
 
 _TOLERANCE: Numerical[float] = 1e-10  # of a gradient, per record: a tiny part of a standard error
 # of a mean second moment of 1: no two records differ in this direction
@@ -77,7 +76,7 @@ class Ordinary:
         Where records do not tell some columns apart, their coefficients are not reported, and the
         others are those of a fit with as few of these columns as say the same.
         """
-        rows = cached(EveryRow(source) if self.design.unit.every else source)
+        rows = self.twin.likelihood_rows(cached(source))
         varying, flat = self._directions(rows)
         start, size = self._start(rows, varying)
         coef = varying @ self._maximum(rows, varying, start, size)
@@ -217,7 +216,7 @@ class Ordinary:
 
     def estimand(self, population: Rows) -> Array:
         """The same on the population.  NOT PRIVATE."""
-        rows: Source = EveryRow(population) if self.design.unit.every else population
+        rows = self.twin.likelihood_rows(population)
         varying, flat = self._directions(rows)
         coef = varying @ self._maximum(rows, varying, *self._start(rows, varying))
         back = self.design.mapping

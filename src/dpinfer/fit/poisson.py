@@ -64,7 +64,7 @@ from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.mechanisms.sums import Block, exposure_total, moment_and_score
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.bins import count_edges
-from dpinfer.numerics.links import LOG
+from dpinfer.numerics.links import FARTHEST_OFFSET, LOG
 from dpinfer.numerics.reasons import Numerical, ShareTable
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisySum
@@ -73,7 +73,6 @@ from dpinfer.result.statements import Band, Model, Words
 from dpinfer.rows.encoded import OutcomesOnly, WithoutOffset, cached
 from dpinfer.rows.source import Source
 from dpinfer.schema.design import COUNT, Design
-from dpinfer.schema.terms import FARTHEST_OFFSET
 
 POISSON_TARGETS = (ORDINARY,)
 POISSON_SHARES = ShareTable(

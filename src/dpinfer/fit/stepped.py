@@ -109,7 +109,7 @@ from dpinfer.result.statements import (
     Model,
     Words,
 )
-from dpinfer.rows.encoded import Changed, RowsUpTo, cached
+from dpinfer.rows.encoded import Changed, EveryRow, RowsUpTo, cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
 
@@ -291,9 +291,14 @@ class Stepped(Generic[P]):
         return self.plan.releases(
             numbers=self._numbers,
             exposed=self._exposed,
-            records=self.design.unit.largest,
+            records=self._most_rows,
             every=self.every,
         )
+
+    @property
+    def _most_rows(self) -> int:
+        """Return the largest number of rows that sums may have."""
+        return self.design.unit.largest
 
     @property
     def every(self) -> bool:
@@ -373,7 +378,7 @@ class Stepped(Generic[P]):
             numbers=self._numbers,
             stage=stage,
             exposed=self._exposed,
-            records=self.design.unit.largest,
+            records=self._most_rows,
             every=self.every,
         )
 
@@ -393,8 +398,17 @@ class Stepped(Generic[P]):
             gate, self.releases_by_stage.of(SCALES), rows, self.design, self.neighbours
         )
         context = FitContext(self.design, self.neighbours, self._scales(), scaling, mean_rows)
-        seed = secrets.randbits(63) if gate.seed is None else gate.seed
-        return self._result(gate, source.n, context, self._fit(gate, rows, context, seed))
+        fitted = self._fit(gate, rows, context, self._seed(gate))
+        return self._result(gate, source.n, context, fitted)
+
+    @staticmethod
+    def _seed(gate: Gate) -> int:
+        """Return the seed of the draws of inference, which cost nothing."""
+        return secrets.randbits(63) if gate.seed is None else gate.seed
+
+    def likelihood_rows(self, source: Source) -> Source:
+        """Return the rows of the likelihood: those of the source, each counting 1 where every row does."""
+        return EveryRow(source) if self.design.unit.every else source
 
     def _fit(self, gate: Gate, source: Source, context: FitContext, seed: int) -> FittedModel:
         """Carry out the releases after the ranges of columns, and infer."""
@@ -658,13 +672,23 @@ class Stepped(Generic[P]):
     ) -> tuple[Array, float]:
         """Release the remainder of a step; return it with the sd of its noise."""
         release = self.releases_by_stage.of(REMAINDER)[0]
-        clip = pilot.local_model.remainder_clip(hessian, step, pilot.linearization.max_influence)
-        point = pilot.linearization
-        query = remainder_sum(point, step, clip, self.design.norm2, self.neighbours)
-        if self.every:
-            link = self._linked(point, context)
-            query = unit_remainder(link, self.FAMILY, step, clip, self.neighbours)
+        clip = self._remainder_clip(pilot, hessian, step)
+        query = self._remainder_query(pilot.linearization, step, clip, context)
         return clip * gate.release(release, source, query).value, clip * release.noise_sd
+
+    def _remainder_query(
+        self, linearization: Linearization, step: Array, clip: float, context: FitContext
+    ) -> BoundedSum:
+        """Return the query of the remainder of a step."""
+        if self.every:
+            link = self._linked(linearization, context)
+            return unit_remainder(link, self.FAMILY, step, clip, self.neighbours)
+        return remainder_sum(linearization, step, clip, self.design.norm2, self.neighbours)
+
+    @staticmethod
+    def _remainder_clip(pilot: Pilot, hessian: Array, step: Array) -> float:
+        """Return the clip of what a record adds to the remainder."""
+        return pilot.local_model.remainder_clip(hessian, step, pilot.linearization.max_influence)
 
     def model(self, n: int | None) -> Model:
         """Return what was estimated, for the result."""
@@ -748,7 +772,7 @@ class Stepped(Generic[P]):
         """
         if self.released_estimand:
             return np.full(len(self.design.names), np.nan)
-        observations = self._observations(population)
+        observations = self.observations(population)
         means = np.average(
             observations.rows, axis=0, weights=observations.shares * np.ones(len(observations))
         )
@@ -757,7 +781,7 @@ class Stepped(Generic[P]):
 
     def nonprivate(self, rows: Rows, source: Source, level: float) -> Array:
         """Return the half-widths of the ordinary regression; NaN for constant columns.  NOT PRIVATE."""
-        observations = self._observations(rows)
+        observations = self.observations(rows)
         x = observations.rows
         means = np.average(x, axis=0, weights=observations.shares * np.ones(len(x)))
         varying = np.flatnonzero((x.var(axis=0) > 0) | (np.arange(x.shape[1]) == 0))
@@ -769,7 +793,7 @@ class Stepped(Generic[P]):
         half[varying] = -ndtri((1 - level) / 2) * np.sqrt(variance)
         return half
 
-    def _observations(self, rows: Rows) -> Block:
+    def observations(self, rows: Rows) -> Block:
         """Return the rows as (1, x~)."""
         return observations_of(self.design, rows.block)
 

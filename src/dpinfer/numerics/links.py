@@ -1,7 +1,7 @@
 """Canonical links: the mean of an outcome at a linear predictor, its slope, and what a score counts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -10,6 +10,8 @@ from dpinfer.numerics.arrays import Array
 
 FARTHEST = 30.0
 """The largest size of a linear predictor: beyond, a probability is as good as 0 or 1."""
+FARTHEST_OFFSET = 30.0
+"""The largest distance of an offset from its public upper bound: one farther below is clipped."""
 
 
 OfArray = Callable[[Array], Array]
@@ -129,4 +131,8 @@ LOG = Family(
 )
 
 
-FAMILIES = {family.name: family for family in (IDENTITY, LOGIT, LOG)}
+HAZARD = replace(LOG, name="hazard")
+"""Events of a person in an interval of time: a Poisson likelihood, with the logarithm of the time as an offset."""
+
+
+FAMILIES = {family.name: family for family in (IDENTITY, LOGIT, LOG, HAZARD)}

@@ -45,6 +45,9 @@ RATIOS = (
     "at a level instead of its reference. The other columns are the same, and 1 is no difference."
 )
 """Explains the column of odds ratios or rate ratios."""
+LOG_HAZARDS = (
+    "Coefficients are changes of the logarithm of the hazard: exp of one is a hazard ratio."
+)
 LOG_RATES = "Coefficients are changes of the logarithm of the rate: exp of one is a rate ratio."
 NOT_DRAWN = (
     "Indented rows of the table, which stand in for coefficients not reported, are not drawn."
@@ -233,7 +236,11 @@ def caption(fit: Estimates) -> str:
     privacy = "NOT PRIVATE"
     if fit.privacy.private:
         privacy = f"{fit.privacy.budget}, protects {fit.privacy.unit}"
-    reading = f" {LOG_RATES}" if fit.model.counts else ""
+    reading = ""
+    if fit.model.counts:
+        reading = f" {LOG_RATES}"
+    if fit.model.hazards:
+        reading = f" {LOG_HAZARDS}"
     return f"{asked}{fit.records} {fit.model.unit.word}.{reading} Privacy: {privacy}."
 
 
@@ -307,7 +314,7 @@ def about_ratios(fit: Estimates) -> list[str]:
     """Return what the column of ratios is; nothing without one."""
     if not ratio_name(fit):
         return []
-    measure = "rates" if fit.model.counts else "odds"
+    measure = {"Rate ratio": "rates", "Hazard ratio": "hazards"}.get(ratio_name(fit), "odds")
     return [RATIOS.format(ratio=ratio_name(fit), measure=measure)]
 
 
@@ -324,12 +331,14 @@ def ratio_name(fit: Estimates) -> str:
         return "Odds ratio"
     if fit.model.counts:
         return "Rate ratio"
+    if fit.model.hazards:
+        return "Hazard ratio"
     return ""
 
 
 def has_ratio(fit: Estimates, row: Row) -> bool:
     """Return whether exp of a row is a ratio: it is not an intercept, and the model has ratios."""
-    slopes = fit.names[int(fit.intercept) :]
+    slopes = fit.names[int(fit.intercept) : len(fit.names) - fit.intervals]
     return bool(ratio_name(fit)) and (row["instead_of"] or row["name"]) in slopes
 
 

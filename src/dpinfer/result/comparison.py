@@ -151,11 +151,11 @@ class Comparison:
         without = [
             name
             for name, result in zip(self.names, self.results, strict=True)
-            if not (result.model.logistic or result.model.counts)
+            if not coefficient_table.ratio_name(result)
         ]
         if self.ratios and without:
             raise InputError(
-                "ratios are those of logistic regression and of counts: leave out "
+                "ratios are those of logistic regression, of counts and of hazards: leave out "
                 f"{', '.join(without)}, or ratios"
             )
 
@@ -172,6 +172,7 @@ class Comparison:
             kinds = {
                 "odds ratios": any(result.model.logistic for result in self.results),
                 "rate ratios": any(result.model.counts for result in self.results),
+                "hazard ratios": any(result.model.hazards for result in self.results),
             }
         numbers = " and ".join(kind for kind, shown in kinds.items() if shown)
         return f"{numbers.capitalize()} with {100 * self.level:.4g}% confidence intervals"

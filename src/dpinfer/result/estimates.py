@@ -32,6 +32,7 @@ from dpinfer.result.statements import (
     several,
 )
 from dpinfer.schema.design import INTERCEPT
+from dpinfer.schema.follow_up import INTERVAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -554,6 +555,13 @@ class Estimates:
         else:
             band = laws_of_error.simultaneous(estimate, self.error, level)
         return self._spread(band, [-np.inf, np.inf])
+
+    @property
+    def intervals(self) -> int:
+        """Return the number of coefficients of intervals of time, which come last."""
+        if not self.model.hazards:
+            return 0
+        return sum(name.startswith(f"{INTERVAL}[") for name in self.names)
 
     def weights(self, rows: Array) -> Array:
         """Return for each row of the design's columns, in original units, its combination of the

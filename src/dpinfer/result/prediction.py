@@ -68,6 +68,10 @@ def scale_of(fit: Estimates) -> Scale:
         return EXPONENTIAL
     if fit.model.of == "residual":
         return LINEAR
+    if fit.model.hazards:
+        raise InputError(
+            "a hazard regression predicts survival and hazards: use predict_survival(rows, times) or baseline(rows)"
+        )
     raise InputError(
         f"{fit.model.loss} has neither probabilities nor means: fit LogisticRegression for "
         "probabilities, or ask for a contrast of coefficients"
@@ -124,7 +128,7 @@ def odds_ratios(fit: Estimates, level: float) -> Rows:
             f"odds ratios are those of logistic regression, and this is {fit.model.loss}: use "
             f"{'rate_ratios()' if fit.model.counts else 'table()'}"
         )
-    return _ratios(fit, "odds_ratio", level)
+    return ratios(fit, "odds_ratio", level)
 
 
 def rate_ratios(fit: Estimates, level: float) -> Rows:
@@ -134,10 +138,11 @@ def rate_ratios(fit: Estimates, level: float) -> Rows:
             f"rate ratios are those of PoissonRegression, and this is {fit.model.loss}: use "
             f"{'odds_ratios()' if fit.model.logistic else 'table()'}"
         )
-    return _ratios(fit, "rate_ratio", level)
+    return ratios(fit, "rate_ratio", level)
 
 
-def _ratios(fit: Estimates, name: str, level: float) -> Rows:
+def ratios(fit: Estimates, name: str, level: float) -> Rows:
+    """Return exp of each slope under a name; no number and (0, inf) where there is none."""
     with np.errstate(over="ignore"):
         return [
             {

@@ -23,6 +23,7 @@ from dpinfer.schema.columns import (
     measured_in,
 )
 from dpinfer.schema.dates import day_of_text, text_of
+from dpinfer.schema.follow_up import FollowUp, SurvivalResponse
 from dpinfer.schema.guesses import level_text
 from dpinfer.schema.terms import Expression, Factor, ModelTerms, Part, Response, TermBlock
 
@@ -121,6 +122,9 @@ class Question:
         outcome = _with_label(self.outcome, (*self.columns, *self.derived))
         if self.levels:
             kind = f" is {self.levels[1]} (against {self.levels[0]})"
+        elif self.low is None:
+            ends = ", ".join(self.follow_up.levels)
+            kind = f", the time to an event, with a hazard in each interval {ends} {self.unit}".rstrip()
         else:
             kind = f", a number from {self.low:,.6g} to {self.high:,.6g} {self.unit}".rstrip()
         facts = {"Outcome": f"{outcome}{kind}"}
@@ -226,12 +230,23 @@ class Question:
             return ModelTerms.plain(
                 [column for column in self.columns if not isinstance(column, Outcome)]
             )
+        return self._parsed()[1]
+
+    @property
+    def follow_up(self) -> FollowUp:
+        """Return the intervals of time of a survival outcome."""
+        response, _ = self._parsed()
+        assert isinstance(response, SurvivalResponse)
+        assert response.follow_up is not None
+        return response.follow_up
+
+    def _parsed(self) -> tuple[Response, ModelTerms]:
         from dpinfer.schema.formula import parse  # noqa: PLC0415  (a result needs no parser)
         from dpinfer.schema.schema import Schema  # noqa: PLC0415
 
         columns = {column.name: column for column in self.columns}
         derived = {derived.name: derived for derived in self.derived}
-        return parse(self.formula, Schema(columns, derived=derived))[1]
+        return parse(self.formula, Schema(columns, derived=derived))
 
     def rows(self, given: Any, terms: ModelTerms | None = None) -> Array:
         """Encode the columns of the design, one row per record, from a table, a dict of columns, or

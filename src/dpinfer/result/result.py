@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
-from dpinfer.result import coefficient_table, hypotheses, prediction, saved, text
+from dpinfer.result import coefficient_table, hazards, hypotheses, prediction, saved, text
 from dpinfer.result.absent import no_attribute
 from dpinfer.result.estimates import Estimates
 from dpinfer.result.hypotheses import Contrast, WaldTest
@@ -253,6 +253,107 @@ class FitResult(Estimates):
         1.77
         """
         return _framed(prediction.rate_ratios(self, level), "name")
+
+    def hazard_ratios(self, level: float = 0.95) -> "pd.DataFrame":
+        """Return the hazard ratios of a hazard regression, with their intervals.
+
+        A hazard ratio is the factor of the hazard where a column is one higher, or at a level instead of
+        its reference.
+
+        Parameters
+        ----------
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            hazard_ratio, low, high, p_value and status, indexed by coefficient; the intervals of time are in
+            `baseline`.
+
+        Raises
+        ------
+        InputError
+            If the model is no hazard regression.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.cohort()
+        >>> model = dp.HazardRegression(data.formula, schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> print(f"{result.hazard_ratios().loc['treated', 'hazard_ratio']:.2f}")
+        0.64
+        """
+        return _framed(hazards.hazard_ratios(self, level), "name")
+
+    def baseline(self, rows: Any = None, level: float = 0.95) -> "pd.DataFrame":
+        """Return the hazard in each interval of time of a hazard regression, with its interval.
+
+        Parameters
+        ----------
+        rows : table, dict of columns or path, optional
+            The covariates in original units; by default they are at the released centre.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            row, start, end, hazard, low, high and status, one row per row and interval: events per unit of time.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.cohort()
+        >>> model = dp.HazardRegression(data.formula, schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> person = {"age": 60, "stage": "II", "treated": True}
+        >>> print(result.baseline(person)[["start", "end", "hazard", "low", "high"]].head(2).round(3))
+           start  end  hazard    low   high
+        0    0.0  1.0   0.052  0.049  0.056
+        1    1.0  2.0   0.062  0.058  0.066
+        """
+        return _framed(hazards.baseline(self, rows, level))
+
+    def predict_survival(
+        self, rows: Any, times: Sequence[float], level: float = 0.95
+    ) -> "pd.DataFrame":
+        """Predict the probability to survive, with intervals, from a hazard regression.
+
+        Parameters
+        ----------
+        rows : table, dict of columns or path
+            The covariates in original units, such as ``{"age": [30, 50], "sex": "f"}``; they stay as they
+            are over time.
+        times : sequence of float
+            Times above 0, up to the horizon of the fit.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        DataFrame
+            row, time, survival, low, high and status, one row per row and time.
+
+        Notes
+        -----
+        S(t) = exp(-Σ h_k e_k), e_k the time until t in interval k.  The interval is that of the logarithm of
+        the cumulated hazard, by the delta method.
+
+        Examples
+        --------
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.cohort()
+        >>> model = dp.HazardRegression(data.formula, schema=data.schema, budget=dp.NoPrivacy())
+        >>> result = model.fit(data.table).result_  # the noise is off, for examples only
+        >>> persons = {"age": [60, 60], "stage": "II", "treated": [True, False]}
+        >>> print(result.predict_survival(persons, [5])[["survival", "low", "high"]].round(2))
+           survival   low  high
+        0      0.72  0.71  0.74
+        1      0.61  0.59  0.62
+        """
+        return _framed(hazards.survival(self, rows, times, level))
 
     def predict(self, rows: Any, level: float = 0.95) -> "pd.DataFrame":
         """Predict probabilities, rates or means of the outcome, with their intervals.

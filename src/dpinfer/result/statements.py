@@ -123,6 +123,11 @@ class Model:
         """Whether the linear predictor is the logarithm of a rate."""
         return self.of == "count"
 
+    @property
+    def hazards(self) -> bool:
+        """Whether the linear predictor is the logarithm of a hazard."""
+        return self.of == "hazard"
+
     def estimand(self) -> str:
         """Say which number the intervals are about, without the last full stop."""
         return ". ".join([self.words.about, *counting(self.unit)])

@@ -10,7 +10,7 @@ outcome likewise, and the row is x~/R with R² = #blocks.
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache, lru_cache
 from itertools import product
 
@@ -21,10 +21,11 @@ from dpinfer.errors import InputError
 from dpinfer.inference.moments import Cell, Columns
 from dpinfer.mechanisms.sums import shrunk
 from dpinfer.numerics.arrays import Array
+from dpinfer.numerics.links import FARTHEST_OFFSET
 from dpinfer.numerics.splines import uncorrelated_basis
 from dpinfer.schema.columns import Category, Number, in_reach
+from dpinfer.schema.follow_up import INTERVAL, FollowUp, SurvivalResponse
 from dpinfer.schema.terms import (
-    FARTHEST_OFFSET,
     Curve,
     Expression,
     Factor,
@@ -33,11 +34,13 @@ from dpinfer.schema.terms import (
     TermBlock,
     require_spread,
 )
-from dpinfer.schema.unit import ROW, Unit
+from dpinfer.schema.unit import EVERY, ROW, Unit
 
 INTERCEPT = "(Intercept)"
 COUNT = "count"
 """The kind of a loss of counts, where the logarithm of a mean is explained."""
+HAZARD = "hazard"
+"""The kind of a loss of survival times, where the logarithm of a hazard is explained."""
 _NO_OFFSET = (
     "an offset is for counts and rates (PoissonRegression); for a number write I(y - x) on the left of ~, and for an "
     "outcome with two levels take x as a term, whose coefficient is then estimated and not held at 1"
@@ -177,6 +180,15 @@ class Design:
         A loss of the margin needs an outcome with two levels, a loss of the residual a number.
         """
         number = response.number
+        if isinstance(response, SurvivalResponse):
+            if kind != HAZARD:
+                raise InputError(f"{response.name!r} is a survival outcome: fit HazardRegression")
+            return HazardDesign.of_survival(response, terms, unit)
+        if kind == HAZARD:
+            raise InputError(
+                f"{response.name!r} is no survival outcome: write Surv(exit, event) ~ ..., or "
+                "Surv(entry, exit, event) ~ ... where persons may enter late"
+            )
         if terms.offset is not None and kind != COUNT:
             raise InputError(_NO_OFFSET)
         if kind == "margin" and number is not None:
@@ -358,6 +370,76 @@ class Design:
         """The shift of the intercept by the scale of the outcome and by the bound of an offset."""
         level = self.outcome.level - (self.offset or 0.0)
         return level * np.array([float(name == INTERCEPT) for name in self.names])
+
+
+_TWO_HALVES = FollowUp((0.5,), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class HazardDesign(Design):
+    """The encoding of spells: a row is (1, x~, entry, exit)/R, times over the horizon.
+
+    The coefficients are those of the columns of the formula and, after them, of the intervals of ``follow_up`` but
+    for the first, whose logarithm of the hazard is the intercept.  ``formula_columns`` is the design without
+    intervals and times.  A row of one interval, with the logarithm of its time as an offset, has the same length.
+    """
+
+    follow_up: FollowUp = _TWO_HALVES
+    formula_columns: Design | None = None
+
+    @classmethod
+    def of_survival(
+        cls, response: SurvivalResponse, terms: ModelTerms, unit: Unit = ROW
+    ) -> "HazardDesign":
+        """Return the encoding of a formula with a survival outcome, whose intervals are declared."""
+        follow_up = response.follow_up
+        if follow_up is None:
+            raise InputError(
+                "declare cuts= between intervals of time and the horizon= at which follow-up ends"
+            )
+        if unit.weights:
+            raise InputError(
+                "a hazard regression takes no sampling weights: leave [weights] out of the schema"
+            )
+        if terms.offset is not None:
+            raise InputError(
+                "time at risk is the exposure of a hazard regression: drop offset(...)"
+            )
+        if not terms.intercept:
+            raise InputError(
+                "a hazard regression needs an intercept: drop the -1 or 0 from the formula"
+            )
+        if any(part.text == INTERVAL for block in terms.blocks for part in block.parts):
+            raise InputError(
+                f"{INTERVAL!r} names the intervals of time: derive the column under another name"
+            )
+        formula_columns = Design.of_terms(terms)
+        blocks = replace(terms, blocks=(*terms.blocks, follow_up.block))
+        expanded = Design.of_terms(blocks, CountScale(), math.log(follow_up.longest))
+        facts = {field.name: getattr(expanded, field.name) for field in fields(Design)}
+        facts["unit"] = replace(unit, rows=EVERY) if unit.many else unit
+        return cls(**facts, follow_up=follow_up, formula_columns=formula_columns)
+
+    @property
+    def records(self) -> Design:
+        """Return the design of the columns of the formula alone."""
+        assert self.formula_columns is not None
+        return self.formula_columns
+
+    @property
+    def width(self) -> int:
+        """Length of an encoded row: a number per column of the formula, entry and exit."""
+        return self.records.width + 2
+
+    @np.errstate(all="ignore")  # a warning would reveal a value
+    def rows(self, values: Array) -> Array:
+        """Return bounded rows; one with a NaN or an infinity, or without time, becomes the zero row."""
+        rows = self.records.rows(values[:, :-2])
+        rows *= math.sqrt(self.records.norm2 / self.norm2) * shrunk(self.width)
+        times = np.clip(values[:, -2:], 0.0, 1.0) * rows[:, :1]
+        found = np.column_stack([rows, times])
+        found[~np.isfinite(times).all(axis=1)] = 0.0
+        return found
 
 
 @dataclass(frozen=True)

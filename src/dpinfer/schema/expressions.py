@@ -19,6 +19,7 @@ from reprlib import repr as short
 from typing import Any, TypeGuard
 
 from dpinfer.errors import InputError
+from dpinfer.numerics.links import FARTHEST_OFFSET
 from dpinfer.schema import dates
 from dpinfer.schema.columns import (
     Column,
@@ -30,9 +31,9 @@ from dpinfer.schema.columns import (
 )
 from dpinfer.schema.curves import EXAMPLES as CURVES
 from dpinfer.schema.curves import curve_columns
+from dpinfer.schema.follow_up import FollowUp, SurvivalResponse
 from dpinfer.schema.operations import FUNCTIONS
 from dpinfer.schema.terms import (
-    FARTHEST_OFFSET,
     Expression,
     Factor,
     Part,
@@ -318,6 +319,43 @@ class Walk:
                 "tighten them in the schema, or write offset(log(x)) for an exposure x"
             )
         return number
+
+    def survival(self) -> SurvivalResponse:
+        """Return the outcome of Surv(exit, event) or Surv(entry, exit, event), with its intervals of time."""
+        call = self.tree
+        usage = "write Surv(exit, event), or Surv(entry, exit, event) where persons may enter late"
+        if not isinstance(call, ast.Call) or len(call.args) not in (2, 3):
+            raise self._refused(usage)
+        options = {str(option.arg): option.value for option in call.keywords}
+        if options and set(options) != {"cuts", "horizon"}:
+            raise self._refused(f"{usage}; with cuts=[...] and horizon=..., or none of them")
+        *times, last = call.args
+        end = self._number(times[-1])
+        entry = self._number(times[0]) if len(times) == 2 else None
+        event = self._part(last)
+        if isinstance(event, Factor):
+            raise self._refused(
+                f'{event.text} is a factor: {comparison_of(event)}, or give it type = "outcome" and two levels, '
+                "of which the second is the event"
+            )
+        if not event.answers and (event.low, event.high) != (0, 1):
+            raise self._refused(
+                f"{event.text} must say whether there was an event: a column of type boolean, one of type integer "
+                "with low = 0 and high = 1, or a comparison such as status == 2"
+            )
+        for time in (entry, end):
+            if time is not None and not time.high > 0:
+                raise self._refused(f"{time.text} must be a time after 0: raise high in the schema")
+        follow_up = None
+        if options:
+            cuts = options["cuts"]
+            if not isinstance(cuts, ast.List | ast.Tuple):
+                raise self._refused("cuts are a list of times, as in cuts=[1, 2, 5]")
+            inner = [self._public_number(node) for node in cuts.elts]
+            horizon = self._public_number(options["horizon"])
+            follow_up = FollowUp.of(inner, horizon, delayed=entry is not None)
+        text = f"Surv({', '.join(self._unparsed(node) for node in call.args)})"
+        return SurvivalResponse(event, end, entry, text, follow_up)
 
     def _part(self, node: ast.expr) -> Part:
         match node:

@@ -39,6 +39,7 @@ from dpinfer.schema.terms import (
     Part,
     Response,
     explained,
+    level_code,
     plain_part,
     require_spread,
 )
@@ -360,6 +361,8 @@ def _response(side: _Side, schema: Schema) -> Response:
     if method == "lookup" and isinstance(column, Outcome) and column.levels:
         return Response(column)
     names = _names(schema, lambda column: plain_part(explained(column)))
+    if method != "lookup" and re.match(r"Surv\s*\(", text):
+        return Walk(text, _names(schema, _of_survival)).survival()
     part = names(text) if method == "lookup" else Walk(text, names).part()
     if isinstance(part, Factor):
         raise InputError(
@@ -370,6 +373,14 @@ def _response(side: _Side, schema: Schema) -> Response:
     if not part.answers:
         require_spread(part, "explain something else, or change its bounds in the schema")
     return Response(part)
+
+
+def _of_survival(column: Column) -> Part:
+    """Return a column inside Surv(...): an outcome with two levels is 1 where it has the second."""
+    read = explained(column)
+    if isinstance(column, Outcome) and len(column.levels) == 2:
+        return level_code(read)
+    return plain_part(read)
 
 
 def _is_offset(factors: _Factors) -> bool:

@@ -28,9 +28,6 @@ from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.schema.columns import Category, Column, Level, Number, Outcome, in_reach, levels_of
 from dpinfer.schema.operations import ANSWERS, OPERATIONS, STEPS, DomainError
 
-FARTHEST_OFFSET = 30.0
-"""The largest distance of an offset from its public upper bound: one farther below is clipped."""
-
 ReadNumbers = Callable[[Number], Array]
 ReadCodes = Callable[[Number | Category], Indices]
 """Codes of the cells of a column; the number of levels for a cell that has none of them."""

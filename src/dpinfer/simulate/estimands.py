@@ -17,7 +17,7 @@ from scipy.special import ndtri
 
 from dpinfer.errors import InputError
 from dpinfer.fit.choose import stepped_of
-from dpinfer.fit.noiseless import NoiselessFit, Observations, observations_of
+from dpinfer.fit.noiseless import NoiselessFit, Observations
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
 from dpinfer.fit.recipe import Recipe, fit
@@ -27,7 +27,7 @@ from dpinfer.mechanisms.sums import Block
 from dpinfer.numerics.arrays import Array
 from dpinfer.result.result import FitResult
 from dpinfer.rows.source import Rows
-from dpinfer.schema.design import Design
+from dpinfer.schema.design import Design, HazardDesign
 from dpinfer.simulate.population import Population
 
 _FULLY = 1e-9  # a weight that differs from 1 by less is 1
@@ -139,8 +139,7 @@ class SteppedEstimand:
     @cached_property
     def observations(self) -> Block:
         """The population with its rows as (1, x~)."""
-        block = replace(self.population.records.block, rows=self.population.rows)
-        return observations_of(self.recipe.design, block)
+        return self.recipe.observations(self.population.records)
 
     @cached_property
     def asked(self) -> NoiselessFit:
@@ -207,7 +206,7 @@ def stated_estimand(
     recipe = stepped_of(result)
     if asked is None:
         asked = recipe.ordinary(observations)
-    if design.unit.every:
+    if design.unit.every or isinstance(design, HazardDesign):
         # a unit is bounded as a whole: which regression that states is not computed
         return StatedEstimand(asked.in_units(design, geometry.centre).coef, 0.0, 0.0)
     columns = _columns(design, observations.rows)

@@ -35,6 +35,7 @@ from dpinfer.schema.columns import (
     require_different,
 )
 from dpinfer.schema.dates import day_of_text
+from dpinfer.schema.follow_up import SurvivalResponse
 from dpinfer.schema.terms import Expression, ModelTerms, Part, ReadCodes, ReadNumbers, Response
 from dpinfer.schema.unit import Unit
 from dpinfer.tables.cells import (
@@ -155,8 +156,12 @@ class FormulaReader(Reader):
 
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
         """Return the columns of the design, and the outcome by its public scale."""
+        values = read_terms(table, self.terms, clipped=False)
+        if isinstance(self.response, SurvivalResponse):
+            entry, end, event = self.response.read(*_readers(table))
+            return np.column_stack([values, entry, end]), event
         labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
-        return read_terms(table, self.terms, clipped=False), labels
+        return values, labels
 
 
 @dataclass(frozen=True, repr=False)

@@ -28,7 +28,7 @@ from dpinfer.result.readable_units import about_units, label
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS
 from dpinfer.result.survival_curves import SurvivalCurves
-from dpinfer.schema.design import COUNT
+from dpinfer.schema.design import COUNT, HAZARD
 from dpinfer.views import forest as pictures
 from dpinfer.views import page, survival_page, table_page
 from dpinfer.views.disclosure import disclosure
@@ -77,6 +77,7 @@ _UNITS = {
         "of the columns."
     ),
     COUNT: f"{coefficient_table.LOG_RATES} They are in the units of the columns.",
+    HAZARD: f"{coefficient_table.LOG_HAZARDS} They are in the units of the columns.",
 }
 
 

@@ -555,7 +555,7 @@ def ask(  # noqa: PLR0913  (the public face)
     \b
       table = "visits"
       formula = "visit ~ age + health"
-      loss = "logistic"          # or "linear", "poisson", "svm", "huber", "quantile"
+      loss = "logistic"          # or "linear", "poisson", "hazard", "svm", "huber", "quantile"
       epsilon = 1.0              # with delta; or rho
       delta = 1e-6
       title = "Does age matter?"

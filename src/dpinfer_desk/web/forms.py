@@ -257,7 +257,8 @@ class QuestionForm:
             given["formula"] = self._written()
             response, _ = parse(self.formula, table.schema)
             # Logistic regression for two levels, least squares for a number.
-            given.setdefault("loss", "logistic" if response.levels else "linear")
+            usual = "logistic" if response.levels else "linear"
+            given.setdefault("loss", "hazard" if response.name.startswith("Surv(") else usual)
         except DpinferError as fault:
             faults["formula"] = str(fault)
         if faults:

@@ -52,6 +52,7 @@ MODELS = {
     "logistic": "logistic regression, for two levels",
     "linear": "least squares, for a number",
     "poisson": "Poisson regression, for counts and rates",
+    "hazard": "hazard regression, for survival times",
     "svm": "support vector classifier",
     "huber": "Huber regression",
     "quantile": "quantile regression",
