@@ -68,7 +68,7 @@ def cohort(n: int, rate: float, effect: float, bins: int) -> Design:
     fine = np.linspace(0, 10, 100_001)
 
     def survival(times: Array, arm: str) -> Array:
-        return np.exp(-((times / scale) ** _SHAPE) * np.exp(effect * (arm == "b")))
+        return np.asarray(np.exp(-((times / scale) ** _SHAPE) * np.exp(effect * (arm == "b"))))
 
     medians = {
         arm: scale * np.log(2) ** (1 / _SHAPE) * np.exp(-effect * (arm == "b") / _SHAPE)
@@ -205,7 +205,8 @@ def real(people: pd.DataFrame, schema: Schema, edges: Array, names: tuple[str, .
     codes = people["event"].astype(int)
     for arm, rows in people.groupby("arm"):
         times = rows["time"].to_numpy(dtype=float)
-        found = exact(times, codes[rows.index].to_numpy(), edges, max(len(names), 1))
+        arm_codes = np.asarray(codes[rows.index], dtype=np.intp)
+        found = exact(times, arm_codes, edges, max(len(names), 1))
         curves[arm, ""], incidence, medians[arm], means[arm] = found
         for name, values in zip(names, incidence, strict=False):
             curves[arm, name] = values
