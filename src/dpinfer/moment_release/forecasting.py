@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError, one_of_two
-from dpinfer.fit.column_scaling import scaled_columns
+from dpinfer.fit.column_scaling import clippable_columns, scaled_columns
 from dpinfer.inference.moment_geometry import MAX_PRICE
 from dpinfer.moment_release.moment_plan import MomentPlan
 from dpinfer.privacy.budget import Budget, require_promise
@@ -169,5 +169,6 @@ def _plan(terms: ModelTerms, schema: Schema, budget: Budget, relation: Adjacency
         relation,
         len(design.names),
         len(scaled_columns(design)),
+        int(clippable_columns(design).sum()),
         schema.unit.largest,
     )
