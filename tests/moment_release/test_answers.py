@@ -277,7 +277,7 @@ def test_figures_of_clipped_numbers_say_so_and_allow_for_it():
 
 def test_figures_that_noise_hides_are_not_reported():
     """Also where noise has made a variance positive, as in half of the releases."""
-    for seed in range(5):
+    for seed in range(5, 10):
         release = dp.release_moments(
             spending(2000), SPENDING, "income + age + rare", dp.ZCDP(0.05), insecure_seed=seed
         )

@@ -69,13 +69,13 @@ MIN_VARIANCE_RATIO = Constant(
     source="convention",
 )
 WEIGHT_BIAS = Constant(
-    0.25,
+    0.15,
     name="WEIGHT_BIAS",
     decides="the root mean square of what weights take from the second moments in a direction, over the excess of all "
     "rows beyond the radius",
-    reason="what they take is positive definite with that excess as its trace, which bounds its norm; of that norm .1 "
-    "to .35 is off the diagonal in the directions that decide slopes, .2 in the middle of the tables",
-    source="simulation (python -m studies.moments.weights): .1 to .35 in 10 cells",
+    reason="what they take is positive semidefinite with that excess as its trace, which bounds its norm; where a "
+    "hundred records or more are in excess, .06 to .16 of that is in the directions that decide slopes",
+    source="simulation over 10 cells (python -m studies.moments.weights)",
 )
 MAX_BIAS_SHARE = Constant(
     0.3,
