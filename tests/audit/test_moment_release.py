@@ -1,5 +1,6 @@
 """A moment release under attack: sensitivities by search, and the same releases played to another table."""
 
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -105,7 +106,16 @@ def test_tails_are_counted_by_column_side_and_distance():
     expected = [[[1, 0], [0, half]], [[half, 0], [0, 0]]]  # by column, side, bin
     found = query.of_block(Block(rows, np.zeros(4))).reshape(2, 2, 2)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    assert found[0, 1, 1] < half  # so that squares add up to at most 1 in real numbers
+
+
+def test_what_a_row_adds_to_tails_is_at_most_1_in_real_numbers():
+    """In exact arithmetic, of rows that are far out in every column."""
+    for m in range(1, 40):
+        query = tail_counts(
+            np.arange(1, m + 1), np.zeros(m), np.ones(m), np.full((m, 1), 0.5), Adjacency.REPLACE
+        )
+        added = query.of_block(Block(np.ones((1, m + 1)), np.zeros(1)))
+        assert 1 - 1e-12 < sum(Fraction(value) ** 2 for value in added.tolist()) <= 1
 
 
 @pytest.mark.parametrize("units", [False, True])
