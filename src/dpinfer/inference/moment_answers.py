@@ -32,7 +32,8 @@ cluster-robust one (Liang and Zeger, 1986).
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,7 @@ from dpinfer.numerics.arrays import Array, solved, svec, unsvec
 from dpinfer.numerics.reasons import Constant, Numerical
 
 Pair = tuple[int, int]
+_AT_ONCE = Lock()
 _RANK: Numerical[float] = 1e-9  # of the largest singular value of the known entries
 _TINY: Numerical[float] = float(np.finfo(float).tiny)
 _NORM_DRAWS: Numerical[int] = 2000
@@ -152,7 +154,15 @@ class ReleasedSums:
 
     @cached_property
     def _known(self) -> Array:
-        """An orthonormal basis of the matrices that are orthogonal to Σ w u uᵀ for every table."""
+        """An orthonormal basis of the matrices that are orthogonal to Σ w u uᵀ for every table.
+
+        With many levels it takes a second, so that threads that ask at once wait for one of them.
+        """
+        with _AT_ONCE:
+            found = self.__dict__.get("_known")
+            return self._known_basis() if found is None else found
+
+    def _known_basis(self) -> Array:
         dim = len(self.matrix) * (len(self.matrix) + 1) // 2
         if not self.same:
             return np.zeros((0, dim))
@@ -163,6 +173,11 @@ class ReleasedSums:
             if other is not None:
                 rows[place] -= symmetric(vectors[other[0]], vectors[other[1]])
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY)
+        # products of independent features are independent, so that nearly always nothing is left out
+        basis, triangle = np.linalg.qr(rows.T)
+        sizes = np.abs(np.diag(triangle))
+        if sizes.min() > _RANK * sizes.max():
+            return np.asarray(basis.T)
         _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
         return np.asarray(basis[sizes > _RANK * sizes[0]])
 
@@ -216,14 +231,12 @@ class ReleasedSums:
         Without units Q is a symmetric tensor of order 4, and the released one is projected on those: a
         contraction is then the mean over the three ways to pair a, a, b_j and b_k.
         """
-        d = len(influence)
         both = symmetric(np.broadcast_to(residual, influence.shape), influence)
         found = both @ self._fourth @ both.T
         if self.of_units:
             return found, self.fourth_noise * (both**2).sum(axis=1)
-        squares = symmetric(residual, residual) @ self._fourth
-        pairs = symmetric(influence[:, None, :], influence[None, :, :]).reshape(d * d, -1)
-        found = (2 * found + (pairs @ squares).reshape(d, d)) / 3
+        squares = unsvec(symmetric(residual, residual) @ self._fourth, len(self.matrix))
+        found = (2 * found + influence @ squares @ influence.T) / 3
         aa = float(residual @ residual)
         bb = (influence**2).sum(axis=1)
         ab = influence @ residual
@@ -453,13 +466,19 @@ def any_model_factor(features: int, level: float) -> float:
     isotropic symmetric matrix E, and |bᵀE a| <= ‖E‖ ‖a‖ ‖b‖, where the sd of bᵀE a is ‖a‖ ‖b‖/sqrt 2 for
     an entry of svec(E) with sd 1: sqrt 2 times a quantile of the spectral norm, near 2 sqrt p + 1.
     """
+    return math.sqrt(2.0) * float(np.quantile(_spectral_norms(features), level))
+
+
+@lru_cache(maxsize=4)
+def _spectral_norms(features: int) -> Array:
     rng = np.random.default_rng(features)
     dim = features * (features + 1) // 2
-    norms = [
-        float(np.abs(np.linalg.eigvalsh(unsvec(rng.standard_normal(dim), features))).max())
-        for _ in range(_NORM_DRAWS)
-    ]
-    return math.sqrt(2.0) * float(np.quantile(norms, level))
+    return np.array(
+        [
+            np.abs(np.linalg.eigvalsh(unsvec(rng.standard_normal(dim), features))).max()
+            for _ in range(_NORM_DRAWS)
+        ]
+    )
 
 
 @dataclass(frozen=True)

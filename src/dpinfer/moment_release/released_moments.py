@@ -1,5 +1,6 @@
 """A moment release: a file that answers every linear model of its features, at no further cost."""
 
+import base64
 import json
 import math
 import os
@@ -57,6 +58,7 @@ _NAMES = entries.NAMES | FileNames(
     },
     keys={Privacy: {"in_ledger": "booked"}},
 )
+_FLOATS = "<f8"
 _WIDTH: Numerical[int] = 80
 _DRAWS: Numerical[int] = 10_000
 TOO_NOISY_FIGURE = f"{NOT_REPORTED}: its columns vary too little to be told from noise"
@@ -183,7 +185,7 @@ class MomentRelease:
         """
         if self.n is None or not self._unit.equal_weights:
             return None
-        return max(1 - self.sums.n / self.n, 0.0)
+        return max(1 - self.sums.weight / self.n, 0.0)
 
     def summary(self) -> str:
         """Return what the release is and what its answers are worth, as text.
@@ -483,7 +485,8 @@ class MomentRelease:
             "schema": self.schema.document(),
             "n": self.n,
             "privacy": persistence.encode(self.privacy, _NAMES),
-            "sums": persistence.encode(replace(self.sums, same=()), _NAMES),
+            "sums": persistence.encode(replace(self.sums, same=(), fourth=np.zeros(0)), _NAMES),
+            "fourth": base64.b64encode(self.sums.fourth.astype(_FLOATS).tobytes()).decode(),
             "geometry": persistence.encode(self.geometry, _NAMES),
             "clipped": {name: list(ends) for name, ends in self.clipped.items()},
         }
@@ -520,7 +523,11 @@ class MomentRelease:
         try:
             schema = Schema.of_document(fields["schema"])
             features = Features(parse_features(fields["declared"], schema))
-            sums = persistence.decode(fields["sums"], _NAMES)
+            # up to two million numbers: as decimals they would take seconds to read
+            fourth = np.frombuffer(base64.b64decode(fields["fourth"], validate=True), _FLOATS)
+            sums = replace(
+                persistence.decode(fields["sums"], _NAMES), fourth=fourth.astype(np.float64)
+            )
             if not sums.fits(len(features)):
                 raise ValueError("its sums do not fit its columns")
             return cls(
