@@ -19,6 +19,7 @@ from dpinfer.inference import moment_answers
 from dpinfer.inference.error_laws import BiasedNormal, folded_quantile
 from dpinfer.inference.moment_answers import Answer, MomentEstimate, ReleasedSums
 from dpinfer.inference.moment_geometry import MomentGeometry
+from dpinfer.inference.moment_instruments import Instrumented
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.reasons import Numerical
 from dpinfer.persistence import FileNames
@@ -62,6 +63,10 @@ _FLOATS = "<f8"
 _WIDTH: Numerical[int] = 80
 _DRAWS: Numerical[int] = 10_000
 TOO_NOISY_FIGURE = f"{NOT_REPORTED}: its columns vary too little to be told from noise"
+WEAK_INSTRUMENTS = f"{NOT_REPORTED}: the instruments are too weak for an interval"
+NO_EFFECT_FITS = (
+    f"{NOT_REPORTED}: no effect fits all instruments, so that one of them acts in another way, too"
+)
 _ABOUT = (
     "the coefficients of ordinary least squares, with all columns of the formula, every record once, values clipped to "
     "their declared bounds; records that are far out in the released features count less"
@@ -102,6 +107,72 @@ class MomentFigure:
         places = text.decimals_for(self.std_error)
         shown = (text.number(value, places) for value in (self.estimate, self.low, self.high))
         return "{}: {}, from {} to {}".format(self.name, *shown)
+
+
+@dataclass(frozen=True)
+class InstrumentedEffect(MomentFigure):
+    """The effect of an endogenous column by instruments, with the set of Anderson and Rubin.
+
+    Attributes
+    ----------
+    name, clipped_to
+        As of every figure.
+    estimate, std_error : float
+        Those of two-stage least squares; the standard error holds only where instruments are strong.
+    low, high : float
+        The ends of the smallest interval around the set: infinite where it has no end, NaN where it is empty.
+    status : str
+        ``"reported"`` where the set is one interval, or why it is not.
+    intervals : tuple of (low, high)
+        The set of the effects that are not rejected, from the lowest: one interval, two rays, the whole
+        line or nothing.  It holds the effect with its level however weak the instruments are.
+    first_stage : float
+        The F statistic of the instruments in the first stage, privacy noise counted.
+    """
+
+    intervals: tuple[tuple[float, float], ...] = ()
+    first_stage: float = math.nan
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        found: Instrumented,
+        level: float,
+        clipped: Mapping[str, tuple[float, float]],
+    ) -> "InstrumentedEffect":
+        """Return the effect with its set at a level."""
+        intervals = found.intervals(level)
+        low, high = (intervals[0][0], intervals[-1][1]) if intervals else (math.nan, math.nan)
+        status = REPORTED
+        if not intervals:
+            status = NO_EFFECT_FITS
+        elif not math.isfinite(low + high):
+            status = WEAK_INSTRUMENTS
+        return cls(
+            name,
+            found.effect,
+            found.std_error,
+            low,
+            high,
+            status,
+            clipped,
+            intervals,
+            found.first_stage,
+        )
+
+    def __str__(self) -> str:
+        strength = f"first-stage F {text.number(self.first_stage, 1)}"
+        if self.status == REPORTED:
+            return f"{super().__str__()}; {strength}"
+        places = text.decimals_for(self.std_error)
+        rays = [
+            f"{'up to' if math.isinf(low) else 'from'} {text.number(high if math.isinf(low) else low, places)}"
+            for low, high in self.intervals
+            if math.isfinite(low) or math.isfinite(high)
+        ]
+        fits = f"; effects {' and '.join(rays)} are not rejected" if rays else ""
+        return f"{self.name}: {self.status}{fits}; {strength}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -469,6 +540,77 @@ class MomentRelease:
         coef = self.ols(formula).estimate
         found = moment_answers.r_squared(self.sums, columns, outcome, coef, self.geometry.radius2)
         return self._figure(f"R² of {formula}", found, level, _logit, outcome, *columns)
+
+    def iv(self, formula: str, level: float = 0.95) -> InstrumentedEffect:
+        """Estimate the effect of an endogenous column by instruments.
+
+        Parameters
+        ----------
+        formula : str
+            As R's ``ivreg`` has it, ``"wage ~ schooling + age | distance + age"``: exogenous columns stand
+            on both sides of the bar, the endogenous one on its left alone, instruments on its right alone.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        InstrumentedEffect
+            Two-stage least squares, with the set of Anderson and Rubin (1949).
+
+        Raises
+        ------
+        InputError
+            If there is no instrument, or not exactly one endogenous column.
+
+        Notes
+        -----
+        The set holds the effect with its level however weak the instruments are, and is long or unbounded
+        where they are.  That an instrument acts on the outcome through the endogenous column alone cannot
+        be seen in any data.
+
+        Examples
+        --------
+        The noise is off, for examples only.
+
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> release = dp.release_moments(
+        ...     data.table, schema=data.schema, columns="mdvis + lncoins + idp + disea", budget=dp.NoPrivacy()
+        ... )
+        >>> found = release.iv("mdvis ~ disea + idp | lncoins + idp")
+        >>> len(found.intervals)
+        1
+        """
+        left, bar, right = formula.partition("|")
+        if not bar:
+            raise InputError(
+                "write the instruments after a bar, with the exogenous columns once more: 'y ~ x + w | z + w'"
+            )
+        response, terms = parse(left, self._schema_of(left))
+        if not terms.intercept or terms.offset is not None:
+            raise InputError("a moment release answers models with an intercept, and has no offset")
+        names, columns = self.features.columns(terms)
+        _, known = self.features.columns(parse_features(right, self.schema))
+        exogenous = [any(np.array_equal(row, other) for other in known) for row in columns]
+        ours = [not any(np.array_equal(row, other) for other in columns) for row in known]
+        endogenous = [k for k, one in enumerate(exogenous) if not one]
+        if len(endogenous) != 1 or not any(ours):
+            raise InputError(
+                "one column must stand on the left of the bar alone, and one instrument or more on its right alone: "
+                f"there are {len(endogenous)} and {sum(ours)}"
+            )
+        (place,) = endogenous
+        outcome = self.features.outcome(response)
+        if any(np.array_equal(row, outcome) for row in known):
+            raise InputError("the outcome is no instrument: leave it out on the right of the bar")
+        used = np.vstack([columns[exogenous], known[ours]])
+        levels = np.array([self._is_level(row) for row in used])
+        found = Instrumented(
+            self.sums, outcome, columns[place], columns[exogenous], known[ours], levels
+        )
+        clipped = self._clipped(outcome, *columns, *known)
+        name = f"effect of {names[place]} on {response.name}"
+        return InstrumentedEffect.of(name, found, checked(level), clipped)
 
     def to_json(self) -> str:
         """Return the release as a JSON document.
