@@ -76,7 +76,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m studies.moments.weights", description=__doc__)
     parser.add_argument("--data", required=True, type=Path, help="folder of the data files")
     chosen = parser.parse_args()
-    print("| cell | excess | bias/standard error: rms, largest | bias/excess in its direction: rms |")
+    print(
+        "| cell | excess | bias/standard error: rms, largest | bias/excess in its direction: rms |"
+    )
     print("| --- | ---: | --- | ---: |")
     for cell in CELLS:
         excess, found = biases(cell, chosen.data)

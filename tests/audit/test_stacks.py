@@ -75,7 +75,11 @@ def sums_of_rows(notion):
         "influences": influence_histogram(1.0, notion).of_block,
         "columns": column_histograms(np.arange(1, D), edges, 2.0, notion).of_block,
         "tails": tail_counts(
-            np.arange(1, D), np.zeros(D - 1), np.full(D - 1, 0.1), np.tile([0.5, 2.0], (D - 1, 1)), notion
+            np.arange(1, D),
+            np.zeros(D - 1),
+            np.full(D - 1, 0.1),
+            np.tile([0.5, 2.0], (D - 1, 1)),
+            notion,
         ).of_block,
         "second moments": counted_moments(line_of(IDENTITY), float(D), notion).of_block,
         "fourth moments": fourth_moments(line_of(IDENTITY), float(D), notion).of_block,

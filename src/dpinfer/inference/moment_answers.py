@@ -160,7 +160,7 @@ class ReleasedSums:
         """
         with _AT_ONCE:
             found = self.__dict__.get("_known")
-            return self._known_basis() if found is None else found
+            return np.asarray(self._known_basis() if found is None else found)
 
     def _known_basis(self) -> Array:
         dim = len(self.matrix) * (len(self.matrix) + 1) // 2
@@ -218,7 +218,8 @@ class ReleasedSums:
         """
         inner = self.projected(gradients)
         lost = WEIGHT_BIAS * max(self.excess, 0.0)
-        return self.noise_covariance(gradients) + lost**2 / inner.shape[-1] * (inner @ inner.T)
+        of_weights = lost**2 / inner.shape[-1] * (inner @ inner.T)
+        return np.asarray(self.noise_covariance(gradients) + of_weights)
 
     @cached_property
     def _fourth(self) -> Array:

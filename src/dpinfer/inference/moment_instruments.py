@@ -26,7 +26,9 @@ from dpinfer.inference.moment_answers import Answer, ReleasedSums, regression
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.reasons import Numerical
 
-_POINTS: Numerical[int] = 60  # at which the set is looked for, from one end of the line to the other
+_POINTS: Numerical[int] = (
+    60  # at which the set is looked for, from one end of the line to the other
+)
 _HALVINGS: Numerical[int] = 25  # of the distance between two of them, where an end is
 
 

@@ -137,12 +137,12 @@ class InstrumentedEffect(MomentFigure):
     def of(
         cls,
         name: str,
-        found: Instrumented,
+        fit: Instrumented,
         level: float,
         clipped: Mapping[str, tuple[float, float]],
     ) -> "InstrumentedEffect":
         """Return the effect with its set at a level."""
-        intervals = found.intervals(level)
+        intervals = fit.intervals(level)
         low, high = (intervals[0][0], intervals[-1][1]) if intervals else (math.nan, math.nan)
         status = REPORTED
         if not intervals:
@@ -151,14 +151,14 @@ class InstrumentedEffect(MomentFigure):
             status = WEAK_INSTRUMENTS
         return cls(
             name,
-            found.effect,
-            found.std_error,
+            fit.effect,
+            fit.std_error,
             low,
             high,
             status,
             clipped,
             intervals,
-            found.first_stage,
+            fit.first_stage,
         )
 
     def __str__(self) -> str:
