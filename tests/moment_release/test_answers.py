@@ -1,5 +1,6 @@
 """Answers of moment releases: without noise they are least squares, with noise they have its law."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -212,6 +213,48 @@ def test_what_cannot_be_asked_is_refused_with_a_remedy(tmp_path):
         dp.moments(tmp_path / "other.json")
     with pytest.raises(InputError, match="cannot be read"):
         dp.moments(tmp_path / "gone.json")
+
+
+def test_a_file_whose_fourth_moments_are_damaged_is_refused():
+    document = json.loads(EXACT.to_json())
+    for damaged in (document["fourth"][:-8], document["fourth"][:-1] + "!", "", None):
+        with pytest.raises(InputError, match="cannot be read"):
+            dp.MomentRelease.from_json(json.dumps(document | {"fourth": damaged}))
+
+
+def test_intervals_allow_for_what_weights_take():
+    """The excess of rows beyond the radius, .15 of it in a direction that is not known."""
+    release = dp.release_moments(
+        DEMO.table, DEMO.schema, "mdvis + lncoins + disea", dp.ZCDP(0.5), insecure_seed=0
+    )
+    rng = np.random.default_rng(0)
+    gradient = rng.standard_normal((2, len(release.sums.second)))
+    plain = replace(release.sums, excess=-3.0)
+    far = replace(release.sums, excess=200.0)
+    inner = far.projected(gradient)
+    np.testing.assert_allclose(
+        plain.error_covariance(gradient), plain.noise_covariance(gradient), atol=1e-12
+    )
+    np.testing.assert_allclose(
+        far.error_covariance(gradient) - far.noise_covariance(gradient),
+        (0.15 * 200) ** 2 / inner.shape[1] * inner @ inner.T,
+    )
+    answers = [replace(release, sums=one) for one in (plain, far)]
+    slopes = [one.ols("mdvis ~ disea + lncoins").std_error for one in answers]
+    assert (slopes[1] > slopes[0]).all()
+    assert answers[1].mean("disea").std_error > answers[0].mean("disea").std_error
+
+
+def test_what_weights_take_is_at_most_the_excess():
+    """The norm of Σ (1 - w) u uᵀ, whose trace is that of the rows beyond the radius."""
+    rng = np.random.default_rng(1)
+    for scale in (0.5, 1.0, 3.0):
+        u = rng.standard_normal((50, 4)) * scale * rng.exponential(size=(50, 1))
+        length2 = (u**2).sum(axis=1)
+        taken = (u * (1 - np.minimum(1, 1 / length2))[:, None]).T @ u
+        excess = np.maximum(length2 - 1, 0).sum()
+        assert np.trace(taken) == pytest.approx(excess)
+        assert np.linalg.norm(taken) <= excess * (1 + 1e-12)
 
 
 def test_an_any_model_band_has_the_norm_of_random_matrices():

@@ -159,8 +159,9 @@ class ReleasedSums:
         With many levels it takes a second, so that threads that ask at once wait for one of them.
         """
         with _AT_ONCE:
-            found = self.__dict__.get("_known")
-            return np.asarray(self._known_basis() if found is None else found)
+            if "_known" not in self.__dict__:
+                self.__dict__["_known"] = self._known_basis()
+            return np.asarray(self.__dict__["_known"])
 
     def _known_basis(self) -> Array:
         dim = len(self.matrix) * (len(self.matrix) + 1) // 2

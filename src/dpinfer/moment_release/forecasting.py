@@ -132,7 +132,7 @@ def plan_moments(
     ...     data.schema, columns="mdvis + disea + health", n=20_190, budget=dp.ApproxDP(1.0, 1e-6)
     ... )
     >>> print(f"{plan.price:.2f} {plan.length:.2f}")
-    0.94 1.39
+    0.98 1.41
     """
     require_promise(budget)
     schema = Schema.of(schema)
