@@ -439,9 +439,7 @@ class MomentRelease:
         MomentFigure
             The mean, with an interval that counts sampling and noise.
         """
-        feature = self._column(column)
-        found = moment_answers.mean(self.sums, feature, self.geometry.radius2)
-        return self._figure(f"mean of {column}", found, level, _straight, feature)
+        return self._of_columns("mean of {}", moment_answers.mean, level, _straight, column)
 
     def covariance(self, first: str, second: str, level: float = 0.95) -> MomentFigure:
         """Estimate the covariance of two columns; of a column with itself it is its variance.
@@ -458,10 +456,8 @@ class MomentRelease:
         MomentFigure
             The covariance, with its interval.
         """
-        pair = self._column(first), self._column(second)
-        found = moment_answers.covariance(self.sums, *pair, self.geometry.radius2)
-        name = f"covariance of {first} and {second}"
-        return self._figure(name, found, level, _straight, *pair)
+        name = "covariance of {} and {}"
+        return self._of_columns(name, moment_answers.covariance, level, _straight, first, second)
 
     def correlation(self, first: str, second: str, level: float = 0.95) -> MomentFigure:
         """Estimate the correlation of two columns.
@@ -478,10 +474,9 @@ class MomentRelease:
         MomentFigure
             The correlation, with an interval by Fisher's z.
         """
-        pair = self._two(first, second)
-        found = moment_answers.correlation(self.sums, *pair, self.geometry.radius2)
-        name = f"correlation of {first} and {second}"
-        return self._figure(name, found, level, _fisher, *pair)
+        _require_two(first, second)
+        name = "correlation of {} and {}"
+        return self._of_columns(name, moment_answers.correlation, level, _fisher, first, second)
 
     def partial_correlation(
         self, first: str, second: str, given: str, level: float = 0.95
@@ -502,7 +497,8 @@ class MomentRelease:
         MomentFigure
             The partial correlation, with an interval by Fisher's z.
         """
-        pair = self._two(first, second)
+        _require_two(first, second)
+        pair = self._column(first), self._column(second)
         if not given.strip():
             raise InputError(
                 "name the other columns, as in given='age'; without any it is the correlation"
@@ -694,6 +690,19 @@ class MomentRelease:
         """
         persistence.write(Path(path), self.to_json().encode())
 
+    def _of_columns(
+        self,
+        name: str,
+        estimate: Callable[..., MomentEstimate],
+        level: float,
+        scale: "_Scale",
+        *columns: str,
+    ) -> MomentFigure:
+        """Return a figure of some columns; ``name`` has a place for each of them."""
+        features = [self._column(column) for column in columns]
+        found = estimate(self.sums, *features, self.geometry.radius2)
+        return self._figure(name.format(*columns), found, level, scale, *features)
+
     def _figure(
         self, name: str, found: MomentEstimate, level: float, scale: "_Scale", *used: Array
     ) -> MomentFigure:
@@ -740,12 +749,6 @@ class MomentRelease:
             return np.asarray(np.eye(len(self.names))[self.names.index(name)])
         return self.features.named(name)
 
-    def _two(self, first: str, second: str) -> tuple[Array, Array]:
-        """Return two columns that differ."""
-        if first == second:
-            raise InputError("a correlation is that of two columns: name another one")
-        return self._column(first), self._column(second)
-
     def _statuses(self, columns: Array, outcome: Array, noisy: Mask, biased: Mask) -> list[str]:
         found = []
         for row, too_noisy, too_biased in zip(columns, noisy, biased, strict=True):
@@ -783,6 +786,11 @@ class MomentRelease:
                 method="least squares from one release of moments, docs/moments.md of dpinfer.",
             ),
         )
+
+
+def _require_two(first: str, second: str) -> None:
+    if first == second:
+        raise InputError("a correlation is that of two columns: name another one")
 
 
 def is_moment_release(document: str) -> bool:
