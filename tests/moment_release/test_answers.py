@@ -11,6 +11,9 @@ import statsmodels.api as sm
 import dpinfer as dp
 from dpinfer.errors import BudgetError, InputError
 from dpinfer.inference import moment_answers
+from dpinfer.moment_release import releasing as releasing_module
+from dpinfer.moment_release.moment_plan import TAILS
+from dpinfer.privacy.gate import Gate
 from dpinfer.schema.columns import Number
 
 DEMO = dp.datasets.rand_hie()
@@ -243,6 +246,28 @@ def test_intervals_allow_for_what_weights_take():
     slopes = [one.ols("mdvis ~ disea + lncoins").std_error for one in answers]
     assert (slopes[1] > slopes[0]).all()
     assert answers[1].mean("disea").std_error > answers[0].mean("disea").std_error
+
+
+def test_limits_and_their_bias_bounds_are_by_different_releases(monkeypatch):
+    """Heavier tails in the release that bounds the bias leave the limits where they are."""
+    more = 0.0
+
+    class Heavier(Gate):
+        def release(self, release, source, query):
+            released = super().release(release, source, query)
+            return replace(released, value=released.value + more * (release.step == TAILS))
+
+    monkeypatch.setattr(releasing_module, "Gate", Heavier)
+    given = {"columns": "income + age", "budget": dp.ApproxDP(1.0, 1e-6), "insecure_seed": 3}
+    first = dp.release_moments(spending(20_000), SPENDING, **given)
+    more = 60.0
+    second = dp.release_moments(spending(20_000), SPENDING, **given)
+    assert list(first.clipped) == ["income"]
+    assert first.clipped == second.clipped
+    np.testing.assert_array_equal(first.sums.second, second.sums.second)
+    for bias in ("slope_bias", "mean_bias", "moment_bias"):
+        before, after = getattr(first.sums, bias), getattr(second.sums, bias)
+        assert after[1] > 1.2 * before[1] > 0, bias
 
 
 def test_what_weights_take_is_at_most_the_excess():
