@@ -90,6 +90,34 @@ def tail_counts(
     Guarantee [tail_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
     (add-remove), however many columns there are: a row adds m numbers 1/sqrt m, a vector of norm 1, or
     nothing, and two of these have an inner product of at least 0.  A unit adds a mean of them.
+
+    Input
+    -----
+    rows x (a zero row is no record), shares a; released ``centre``, ``unit`` and ``edges`` of some columns
+
+    Output
+    ------
+    one count per column, side and bin
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    c = 0 for each column, side and bin
+    for each row i that is not the zero row:
+        D_k = (x_ik - centre_k) / unit_k for each column k
+        m = number of columns with |D_k| at least the first edge of k
+        for each of these m columns k:
+            b = number of edges of k that are at most |D_k|
+            c[k, side of D_k, b] += a_i / sqrt(m)
+    return c
+
+    Proof
+    -----
+    docs/method.md, 11; tests/audit/test_moment_release.py
     """
     bins = edges.shape[-1] + 1  # those before the first edge are dropped
     # a little less, so that m squares add up to at most 1 in real numbers
