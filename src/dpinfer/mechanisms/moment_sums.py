@@ -70,8 +70,8 @@ def counted_moments(
 
     Sensitivity
     -----------
-    replace, replace-unit : sqrt(2 + 2 c**2)
-    add-remove, add-remove-unit : sqrt(1 + 5 c**2 / 4)
+    replace, replace-unit : sqrt(2 + 2 * c**2)
+    add-remove, add-remove-unit : sqrt(1 + 1.25 * c**2)
 
     Pseudo-code
     -----------
