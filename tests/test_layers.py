@@ -138,6 +138,7 @@ KNOWN = {
     "itertools",
     "math",
     "functools",
+    "threading",
 }
 
 

@@ -72,6 +72,10 @@ CODE = {
     ),
     "histogram": (lambda a: histograms.histogram(np.zeros(3), a), {}),
     "influence_histogram": (lambda a: histograms.influence_histogram(1.0, a), {}),
+    "tail_counts": (
+        lambda a: histograms.tail_counts(np.array([1]), np.zeros(1), np.ones(1), np.ones((1, 2)), a),
+        {},
+    ),
     "counted_moments": (
         lambda a: moment_sums.counted_moments(AT, 2.0, a), {"c": float(COUNT_WEIGHT)}
     ),

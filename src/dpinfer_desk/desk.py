@@ -499,6 +499,10 @@ class Desk:
         """Return the published moment releases of a table, the newest first."""
         return moment_files.published(self.folder, self.table(name).name)
 
+    def moment_release(self, name: str, ident: str) -> MomentRelease | None:
+        """Return one published moment release of a table, by its entry in the ledger."""
+        return moment_files.find(self.folder, self.table(name).name, ident)
+
     def account(self, name: str) -> Account:
         """Return what was spent of the total of a table, and what is left."""
         ledger = self.table(name).ledger()

@@ -84,10 +84,10 @@ class Permissions:
 
     def moment_release(self, table: str, ident: str) -> MomentRelease:
         """Return a published moment release of a table that the person may see; `NotFoundError` if there is none."""
-        for release in self.desk.moment_releases(self.table(table).name):
-            if release.privacy.release == ident:
-                return release
-        raise NotFoundError
+        found = self.desk.moment_release(self.table(table).name, ident)
+        if found is None:
+            raise NotFoundError
+        return found
 
     def _may_see(self, table: RegisteredTable) -> bool:
         if self.unrestricted:

@@ -38,24 +38,39 @@ QUESTIONS = {
     ],
     "R²": [f"r_squared({formula})" for formula in _FORMULAS],
     "intercepts": list(_FORMULAS),
+    "predictions": [f"{formula} at 1.5" for formula in _FORMULAS],
 }
-CELLS: tuple[tuple[int, dp.ApproxDP], ...] = (
+CELLS: tuple[tuple[int, dp.ApproxDP | dp.ZCDP], ...] = (
     (20_000, dp.ApproxDP(1.0, 1e-6)),
     (20_000, dp.ApproxDP(3.0, 1e-6)),
+    (20_000, dp.ZCDP(0.1)),
     (100_000, dp.ApproxDP(1.0, 1e-6)),
 )
 
 
 def ends(release: dp.MomentRelease, question: str) -> tuple[float, float, float]:
-    """Return the estimate of a figure, or of the intercept of a formula, with its interval; NaN if not reported."""
-    found = answer(release, question)
+    """Return the estimate of a figure, of the intercept of a formula, or of the mean outcome where numbers are
+    1.5 and levels at their reference, with its interval; NaN if not reported.
+    """
+    formula, at, _ = question.partition(" at ")
+    found = answer(release, formula)
+    if at and isinstance(found, FitResult):
+        return _predicted(found, formula)
     if isinstance(found, FitResult):
         low, high = found.conf_int()[0] if found.reported[0] else (np.nan, np.nan)
         return float(found.estimate[0]), float(low), float(high)
     return found.estimate, found.low, found.high
 
 
-def covered(records: int, budget: dp.ApproxDP, number: int) -> dict[str, Array]:
+def _predicted(found: FitResult, formula: str) -> tuple[float, float, float]:
+    columns = formula.partition("~")[2].split("+")
+    given = {"health": "excellent", "idp": False}
+    values = {name.strip(): given.get(name.strip(), 1.5) for name in columns}
+    row = found.predict(values).iloc[0]
+    return float(row["prediction"]), float(row["low"]), float(row["high"])
+
+
+def covered(records: int, budget: dp.ApproxDP | dp.ZCDP, number: int) -> dict[str, Array]:
     """Return for each kind of figure whether the interval of each question holds, by replicates; NaN if none."""
     data = dp.datasets.rand_hie()
     exact = dp.release_moments(data.table, data.schema, COLUMNS, dp.NoPrivacy())
@@ -73,14 +88,19 @@ def covered(records: int, budget: dp.ApproxDP, number: int) -> dict[str, Array]:
     return found
 
 
-def rows(records: int, budget: dp.ApproxDP, number: int) -> list[str]:
+def label(budget: dp.ApproxDP | dp.ZCDP) -> str:
+    """Return a budget as the table has it."""
+    return f"ρ = {budget.rho:g}" if isinstance(budget, dp.ZCDP) else f"ε = {budget.epsilon:g}"
+
+
+def rows(records: int, budget: dp.ApproxDP | dp.ZCDP, number: int) -> list[str]:
     """Return the rows of one cell: mean coverage, that of the worst figure, and the share reported."""
     lines = []
     for kind, hits in covered(records, budget, number).items():
         lowest = np.nanmin(np.nanmean(hits, axis=0))
         reported = np.isfinite(hits).mean()
         lines.append(
-            f"| {kind} ({hits.shape[1]}) | {records:,} | ε = {budget.epsilon:g} | "
+            f"| {kind} ({hits.shape[1]}) | {records:,} | {label(budget)} | "
             f"{np.nanmean(hits):.3f} | {lowest:.2f} | {reported:.0%} |"
         )
     return lines

@@ -22,7 +22,7 @@ from dpinfer.mechanisms.column_sums import (
     moment_squares,
     moments,
 )
-from dpinfer.mechanisms.histograms import histogram, influence_histogram
+from dpinfer.mechanisms.histograms import histogram, influence_histogram, tail_counts
 from dpinfer.mechanisms.moment_sums import counted_moments, fourth_moments
 from dpinfer.mechanisms.risk import Risk
 from dpinfer.mechanisms.step_sums import Linearization, Stack, remainder_sum, step_sums
@@ -74,6 +74,13 @@ def sums_of_rows(notion):
         "outcomes": histogram(inner_edges(-1, 1), notion).of_block,
         "influences": influence_histogram(1.0, notion).of_block,
         "columns": column_histograms(np.arange(1, D), edges, 2.0, notion).of_block,
+        "tails": tail_counts(
+            np.arange(1, D),
+            np.zeros(D - 1),
+            np.full(D - 1, 0.1),
+            np.tile([0.5, 2.0], (D - 1, 1)),
+            notion,
+        ).of_block,
         "second moments": counted_moments(line_of(IDENTITY), float(D), notion).of_block,
         "fourth moments": fourth_moments(line_of(IDENTITY), float(D), notion).of_block,
         "rest": remainder_sum(line_of(LOGIT), coef, 0.5, float(D), notion).of_block,

@@ -11,7 +11,7 @@ import pytest
 import dpinfer as dp
 from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import column_histograms
-from dpinfer.mechanisms.histograms import histogram
+from dpinfer.mechanisms.histograms import histogram, tail_counts
 from dpinfer.mechanisms.minimise import minimum
 from dpinfer.mechanisms.moment_sums import counted_moments, fourth_moments
 from dpinfer.mechanisms.risk import Risk
@@ -104,6 +104,7 @@ def sums_of(notion):
         influences_at(LINE, 2.0, notion), clipped_sums(LINE, 0.3, Stack.of(notion)), risk.stacked_sum(4 * LINE),
         risk.score_sum(LINE), risk.curvature_sum(LINE), remainder_sum(line, 4 * LINE, 0.1, 1.0, notion),
         column_histograms(np.array([1, 2]), np.array([inner_edges(-0.5, 0.5)] * 2), 1.0, notion),
+        tail_counts(np.array([1, 2]), np.zeros(2), np.full(2, 0.1), np.array([[1.0, 3.0]] * 2), notion),
         counted_moments(straight, 1.0, notion), fourth_moments(straight, 1.0, notion),
     ]  # fmt: skip
 

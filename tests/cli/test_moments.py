@@ -114,6 +114,7 @@ def test_a_file_alone_answers(survey, tmp_path):
         "correlation(hours, age | health)",
         "covariance(hours, age)",
         "r_squared(hours ~ age)",
+        "iv(hours ~ age | health)",
     ]
     asked = ["moments", "ask", "survey.moments", *questions]
     shown = succeeds(run(*asked, cwd=tmp_path))
@@ -128,6 +129,7 @@ def test_a_file_alone_answers(survey, tmp_path):
         told["answers"][0]["coefficients"][1]["low"],
         told["answers"][0]["coefficients"][1]["high"],
     ) == (low, high)
+    assert told["answers"][-1]["first_stage"] == release.iv("hours ~ age | health").first_stage
     assert told["answers"][1]["low"] == release.mean("age", 0.9).low
     assert os.listdir(tmp_path) == ["survey.moments"]
 

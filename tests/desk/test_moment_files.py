@@ -3,11 +3,14 @@
 import json
 import os
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import dpinfer as dp
 from dpinfer.errors import InputError
+from dpinfer.inference.moment_answers import ReleasedSums
 from dpinfer_desk import backup
 from dpinfer_desk.desk import Desk
 from dpinfer_desk.store import moment_files
@@ -79,6 +82,36 @@ def test_a_file_that_cannot_be_read_hides_no_other(desk):
     (found,) = desk.moment_releases("visits")
     assert found.privacy.release == second
     assert "was changed" in " ".join(desk.verify().faults)
+
+
+def test_one_release_is_found_by_its_entry_alone(desk):
+    ident = published(desk)
+    assert desk.moment_release("visits", ident).privacy.release == ident
+    path = moment_files.path_of(desk.folder, "visits", ident)
+    path.rename(path.with_name("0" * 32 + ".json"))
+    for other in (ident, "0" * 32, f"../visits/{'0' * 32}", "*", ""):
+        assert desk.moment_release("visits", other) is None
+
+
+def test_lists_factor_nothing_and_threads_factor_once(desk, monkeypatch):
+    """Known entries of many levels take a second: who asks at once waits for one of them."""
+    ident = published(desk)
+    (found,) = desk.moment_releases("visits")
+    found.notes()
+    assert "_known" not in found.sums.__dict__
+    calls = []
+    basis = ReleasedSums._known_basis
+
+    def slow(sums):
+        calls.append(sums)
+        time.sleep(0.05)
+        return basis(sums)
+
+    monkeypatch.setattr(ReleasedSums, "_known_basis", slow)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(desk.moment_release("visits", ident).mean, "age") for _ in range(4)]
+    assert len({one.result().estimate for one in asked}) == 1
+    assert len(calls) == 1
 
 
 def test_a_backup_has_the_releases(desk, tmp_path):

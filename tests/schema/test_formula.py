@@ -134,6 +134,10 @@ BAD = {
     "near column": ("ill ~ agee", "did you mean 'age'?"),
     "no outcome": ("age + w", "no outcome: write"),
     "empty": ("", "no outcome"),
+    "nothing after ~": (
+        "ill ~ ",
+        "nothing stands on the right of ~: name columns, or write 'ill ~ 1'",
+    ),
     "two outcomes": ("ill + cost ~ w", "exactly one outcome"),
     "left is a number": (
         "age ~ w",

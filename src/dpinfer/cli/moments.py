@@ -28,7 +28,7 @@ from dpinfer.cli.screen import AsJson, Quiet, Screen, Verbose
 from dpinfer.errors import DpinferError, InputError
 from dpinfer.moment_release.forecasting import MomentForecast
 from dpinfer.moment_release.moment_questions import FORMS, answer
-from dpinfer.moment_release.released_moments import MomentFigure, MomentRelease
+from dpinfer.moment_release.released_moments import InstrumentedEffect, MomentFigure, MomentRelease
 from dpinfer.moment_release.releasing import Releasing, releasing
 from dpinfer.privacy.account import Account
 from dpinfer.privacy.budget import weak_delta
@@ -387,6 +387,9 @@ def _row(question: str, one: FitResult | MomentFigure, level: float) -> dict[str
     """Return an answer, for a program."""
     if isinstance(one, FitResult):
         return {"question": question, "coefficients": one.table(level)}
+    more: dict[str, Any] = {}
+    if isinstance(one, InstrumentedEffect):
+        more = {"intervals": [list(ends) for ends in one.intervals], "first_stage": one.first_stage}
     return {
         "question": question,
         "name": one.name,
@@ -396,4 +399,5 @@ def _row(question: str, one: FitResult | MomentFigure, level: float) -> dict[str
         "high": one.high,
         "status": one.status,
         "clipped_to": {name: list(ends) for name, ends in one.clipped_to.items()},
+        **more,
     }

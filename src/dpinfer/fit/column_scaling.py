@@ -50,6 +50,18 @@ def scaled_columns(design: Design) -> Indices:
     return np.flatnonzero(number)
 
 
+def clippable_columns(design: Design) -> npt.NDArray[np.bool_]:
+    """Return a mask of the numbers that may be winsorised: not the factors of a power or product."""
+    found = ~(design.columns.dummy | answers(design))
+    found[0] = False
+    for spline in design.splines:
+        found[list(spline.columns)] = False
+    for j, factors in design.products:
+        found[[j, *factors]] = False
+    found[list(design.shared)] = False
+    return found
+
+
 def answers(design: Design) -> npt.NDArray[np.bool_]:
     """Return a mask of the yes/no columns, which are coded 0 and 1, as levels are."""
     found = design.columns.yes_no

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from dpinfer.adjacency import Adjacency
 from dpinfer.fit.column_scaling import (
     ColumnScaling,
+    clippable_columns,
 )
 from dpinfer.inference.constants import MIN_SIGNAL
 from dpinfer.inference.moments import (
@@ -57,14 +58,8 @@ class FitContext:
 
     @cached_property
     def clippable(self) -> npt.NDArray[np.bool_]:
-        """Return a mask of the numbers that may be winsorised: not the factors of a power or product."""
-        found = ~self.columns.dummy
-        found[0] = False
-        found[self.columns.of_splines] = False
-        for j, factors in self.scaling.products:
-            found[[j, *factors]] = False
-        found[list(self.design.shared)] = False
-        return found
+        """Return a mask of the numbers that may be winsorised: those whose records are at their two ends are not."""
+        return clippable_columns(self.design) & ~self.columns.dummy
 
     def numbers(self, second_moments: Array, moments: Moments, radius2: float) -> NumberLaws:
         """Return moments and tail laws of the columns; ``second_moments`` weight records by h'.

@@ -14,6 +14,10 @@
 is projected on the matrices in which they hold.  That only removes noise, whose law stays exact: its
 covariance is s² P.  The released sum of weights is λ₁ᵀN λ₁ seen once more, and enters as in a Kalman filter.
 
+**Weights.**  The coefficients asked for are those of Σ u uᵀ = N + R, R = Σ (1 - w) u uᵀ.  R is positive
+semidefinite with the trace Σ (‖u‖² - 1)₊, which is released, so that ‖R‖ is at most that.  In which
+direction it points is not known: an error of (k tr R)²/dim in each entry of svec is added to that of the noise.
+
 **A regression.**  With G = (λ_iᵀ N̂ λ_k) and c = (λ_iᵀ N̂ λ_y), the true coefficients have
 
     c - Gβ = Λ N a + Λ E a,      Cov(Λ E a) = s² ⟨P sym(λ_i aᵀ), P sym(λ_k aᵀ)⟩,
@@ -28,7 +32,8 @@ cluster-robust one (Liang and Zeger, 1986).
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +43,7 @@ from dpinfer.numerics.arrays import Array, solved, svec, unsvec
 from dpinfer.numerics.reasons import Constant, Numerical
 
 Pair = tuple[int, int]
+_AT_ONCE = Lock()
 _RANK: Numerical[float] = 1e-9  # of the largest singular value of the known entries
 _TINY: Numerical[float] = float(np.finfo(float).tiny)
 _NORM_DRAWS: Numerical[int] = 2000
@@ -64,6 +70,15 @@ MIN_VARIANCE_RATIO = Constant(
     "seldom below a third",
     source="convention",
 )
+WEIGHT_BIAS = Constant(
+    0.15,
+    name="WEIGHT_BIAS",
+    decides="the root mean square of what weights take from the second moments in a direction, over the excess of all "
+    "rows beyond the radius",
+    reason="what they take is positive semidefinite with that excess as its trace, which bounds its norm; where a "
+    "hundred records or more are in excess, .06 to .16 of that is in the directions that decide slopes",
+    source="simulation over 10 cells (python -m studies.moments.weights)",
+)
 MAX_BIAS_SHARE = Constant(
     0.3,
     name="MAX_BIAS_SHARE",
@@ -83,6 +98,7 @@ def symmetric(first: Array, second: Array) -> Array:
 class ReleasedSums:
     """The published sums of a moment release in its geometry, their noise, and public facts about them.
 
+    ``weight`` is the sum of weights, ``excess`` that of what rows are beyond the radius.
     ``same`` are the pairs of features whose product is that of another pair, or 0.  Of each feature
     ``slope_bias`` is the largest share of a slope that its clipping may have changed, ``mean_bias`` that of
     its mean, and ``moment_bias`` the share of a covariance.
@@ -93,6 +109,7 @@ class ReleasedSums:
     half: Array
     second: Array
     weight: float
+    excess: float
     noise: float
     weight_noise: float
     fourth: Array
@@ -137,7 +154,16 @@ class ReleasedSums:
 
     @cached_property
     def _known(self) -> Array:
-        """An orthonormal basis of the matrices that are orthogonal to Σ w u uᵀ for every table."""
+        """An orthonormal basis of the matrices that are orthogonal to Σ w u uᵀ for every table.
+
+        With many levels it takes a second, so that threads that ask at once wait for one of them.
+        """
+        with _AT_ONCE:
+            if "_known" not in self.__dict__:
+                self.__dict__["_known"] = self._known_basis()
+            return np.asarray(self.__dict__["_known"])
+
+    def _known_basis(self) -> Array:
         dim = len(self.matrix) * (len(self.matrix) + 1) // 2
         if not self.same:
             return np.zeros((0, dim))
@@ -148,6 +174,11 @@ class ReleasedSums:
             if other is not None:
                 rows[place] -= symmetric(vectors[other[0]], vectors[other[1]])
         rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY)
+        # products of independent features are independent, so that nearly always nothing is left out
+        basis, triangle = np.linalg.qr(rows.T)
+        sizes = np.abs(np.diag(triangle))
+        if sizes.min() > _RANK * sizes.max():
+            return np.asarray(basis.T)
         _, sizes, basis = np.linalg.svd(rows, full_matrices=False)
         return np.asarray(basis[sizes > _RANK * sizes[0]])
 
@@ -182,6 +213,15 @@ class ReleasedSums:
         along = inner @ gradient
         return np.asarray(self.noise**2 * (inner @ inner.T - gain * np.outer(along, along)))
 
+    def error_covariance(self, gradients: Array) -> Array:
+        """Return the covariance of the error of linear functions of N̂ that is not sampling error: its noise,
+        and what weights take from the moments, in a direction that is not known.
+        """
+        inner = self.projected(gradients)
+        lost = WEIGHT_BIAS * max(self.excess, 0.0)
+        of_weights = lost**2 / inner.shape[-1] * (inner @ inner.T)
+        return np.asarray(self.noise_covariance(gradients) + of_weights)
+
     @cached_property
     def _fourth(self) -> Array:
         dim = len(self.matrix) * (len(self.matrix) + 1) // 2
@@ -193,14 +233,12 @@ class ReleasedSums:
         Without units Q is a symmetric tensor of order 4, and the released one is projected on those: a
         contraction is then the mean over the three ways to pair a, a, b_j and b_k.
         """
-        d = len(influence)
         both = symmetric(np.broadcast_to(residual, influence.shape), influence)
         found = both @ self._fourth @ both.T
         if self.of_units:
             return found, self.fourth_noise * (both**2).sum(axis=1)
-        squares = symmetric(residual, residual) @ self._fourth
-        pairs = symmetric(influence[:, None, :], influence[None, :, :]).reshape(d * d, -1)
-        found = (2 * found + (pairs @ squares).reshape(d, d)) / 3
+        squares = unsvec(symmetric(residual, residual) @ self._fourth, len(self.matrix))
+        found = (2 * found + influence @ squares @ influence.T) / 3
         aa = float(residual @ residual)
         bb = (influence**2).sum(axis=1)
         ab = influence @ residual
@@ -352,7 +390,7 @@ def _solved(sums: ReleasedSums, x: Array, y: Array, plausible: Array) -> _Standa
         pulled[j] = ((left * plausible) ** 2).sum()
     residual = y - coef @ x
     influence = maps @ x
-    noise = sums.noise_covariance(symmetric(influence, np.broadcast_to(residual, influence.shape)))
+    noise = sums.error_covariance(symmetric(influence, np.broadcast_to(residual, influence.shape)))
     about = np.einsum("ij,jk,ik->i", influence, m, influence)
     squares = symmetric(influence, influence)
     doubt = np.sqrt(np.maximum(np.diag(sums.noise_covariance(squares)), _TINY))
@@ -430,13 +468,19 @@ def any_model_factor(features: int, level: float) -> float:
     isotropic symmetric matrix E, and |bᵀE a| <= ‖E‖ ‖a‖ ‖b‖, where the sd of bᵀE a is ‖a‖ ‖b‖/sqrt 2 for
     an entry of svec(E) with sd 1: sqrt 2 times a quantile of the spectral norm, near 2 sqrt p + 1.
     """
+    return math.sqrt(2.0) * float(np.quantile(_spectral_norms(features), level))
+
+
+@lru_cache(maxsize=4)
+def _spectral_norms(features: int) -> Array:
     rng = np.random.default_rng(features)
     dim = features * (features + 1) // 2
-    norms = [
-        float(np.abs(np.linalg.eigvalsh(unsvec(rng.standard_normal(dim), features))).max())
-        for _ in range(_NORM_DRAWS)
-    ]
-    return math.sqrt(2.0) * float(np.quantile(norms, level))
+    return np.array(
+        [
+            np.abs(np.linalg.eigvalsh(unsvec(rng.standard_normal(dim), features))).max()
+            for _ in range(_NORM_DRAWS)
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -460,7 +504,7 @@ def functional(
 
     For normal rows its sampling variance is 2n‖γ‖²/R⁴, to which the released one is drawn.
     """
-    noise = float(sums.noise_covariance(gradient[None])[0, 0])
+    noise = float(sums.error_covariance(gradient[None])[0, 0])
     found, unsure = sums.spread(gradient)
     normal = 2 * sums.n / radius2**2 * float(gradient @ gradient)
     ratio, left = sums.shrunk_ratio(np.array([found / normal]), np.array([unsure / normal]))

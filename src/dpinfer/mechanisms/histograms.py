@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dpinfer.adjacency import Adjacency
-from dpinfer.mechanisms.sums import Block, BoundedSum, squared_norms
-from dpinfer.numerics.arrays import Array
+from dpinfer.mechanisms.sums import Block, BoundedSum, shrunk, squared_norms
+from dpinfer.numerics.arrays import Array, Indices
 from dpinfer.numerics.reasons import Numerical
 
 # Octaves of a histogram of influences.  The first edge is the largest influence that rows can have, so that
@@ -76,6 +76,74 @@ def histogram(edges: Array, neighbours: Adjacency) -> BoundedCounts:
         )
 
     return BoundedCounts(of_block, histogram_bound(neighbours), histogram_l1_bound(neighbours))
+
+
+def tail_counts(
+    columns: Indices, centre: Array, unit: Array, edges: Array, neighbours: Adjacency
+) -> BoundedSum:
+    """Count values far from a centre, by column, side and distance; a row that is far in m columns
+    adds 1/sqrt m to each of its m counts.
+
+    ``edges`` has for each column the distances at which bins begin, in units of ``unit``; nearer values
+    are not counted.  ``centre`` and ``unit`` are those of the numbers of a row.
+
+    Guarantee [tail_sensitivity]: between neighbours it moves by at most sqrt 2 (replace) or 1
+    (add-remove), however many columns there are: a row adds m numbers 1/sqrt m, a vector of norm 1, or
+    nothing, and two of these have an inner product of at least 0.  A unit adds a mean of them.
+
+    Input
+    -----
+    rows x (a zero row is no record), shares a; released ``centre``, ``unit`` and ``edges`` of some columns
+
+    Output
+    ------
+    one count per column, side and bin
+
+    Sensitivity
+    -----------
+    replace, replace-unit : sqrt(2)
+    add-remove, add-remove-unit : 1
+
+    Pseudo-code
+    -----------
+    c = 0 for each column, side and bin
+    for each row i that is not the zero row:
+        D_k = (x_ik - centre_k) / unit_k for each column k
+        m = number of columns with |D_k| at least the first edge of k
+        for each of these m columns k:
+            b = number of edges of k that are at most |D_k|
+            c[k, side of D_k, b] += a_i / sqrt(m)
+    return c
+
+    Proof
+    -----
+    docs/method.md, 11; tests/audit/test_moment_release.py
+    """
+    bins = edges.shape[-1] + 1  # those before the first edge are dropped
+    # a little less, so that m squares add up to at most 1 in real numbers
+    sizes = shrunk(len(columns)) / np.sqrt(np.maximum(np.arange(len(columns) + 1), 1))
+
+    def of_block(block: Block) -> Array:
+        # element by element, so that a bin depends on the row alone
+        distance = (np.take(block.rows, columns, axis=-1) - centre) / unit
+        present = block.rows[..., 0] != 0
+        places = np.stack(
+            [
+                np.searchsorted(edge, np.abs(distance[..., k]), side="right")
+                for k, edge in enumerate(edges)
+            ],
+            axis=-1,
+        )
+        places[~present] = 0
+        weights = block.shares * sizes[(places > 0).sum(axis=-1)]
+        found = [
+            counts_of(places[..., k] + bins * (distance[..., k] < 0), 2 * bins, weights)
+            for k in range(len(columns))
+        ]
+        counts = np.stack(found, axis=-2).reshape(*block.stack, 2 * len(columns), bins)
+        return counts[..., 1:].reshape(*block.stack, -1)
+
+    return BoundedSum(of_block, histogram_bound(neighbours))
 
 
 def histogram_bound(neighbours: Adjacency) -> float:

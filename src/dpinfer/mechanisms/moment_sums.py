@@ -5,7 +5,8 @@
 | u      | the row A x, A a released preconditioner                         | `block.rows`   |
 | w      | weight of a row, min(1, 1/‖u‖²)                                  | `row_weights`  |
 | q      | what a record adds to Σ w u uᵀ: w svec(u uᵀ); of a unit the mean over its rows | `additions` |
-| c      | weight of the number of records beside the second moments        | `COUNT_WEIGHT` |
+| t      | excess of a row beyond the radius, min(max(‖u‖² - 1, 0), 1)       | `excess`       |
+| c      | weight of Σ w and of Σ t beside the second moments               | `COUNT_WEIGHT` |
 """
 
 import math
@@ -15,15 +16,15 @@ import numpy as np
 from dpinfer.adjacency import Adjacency
 from dpinfer.mechanisms.step_sums import Linearization
 from dpinfer.mechanisms.summation_error import moment_error
-from dpinfer.mechanisms.sums import Block, BoundedSum
+from dpinfer.mechanisms.sums import Block, BoundedSum, squared_norms
 from dpinfer.numerics.arrays import Array, svec
 from dpinfer.numerics.reasons import Constant
 
 COUNT_WEIGHT = Constant(
     0.15,
     name="COUNT_WEIGHT",
-    decides="the weight of the sum of weights beside the second moments, in a release of moments",
-    reason="the sum of weights is wanted to a few records; at .15 it costs 1.1 % of noise, by sqrt(2 + c²)",
+    decides="the weight of the sums of weights and of excesses beside the second moments, in a release of moments",
+    reason="both sums are wanted to a few records; at .15 they cost 1.1 % of noise, by sqrt(2 + 2c²)",
     source="derivation of the bound; the weight itself is a convention",
 )
 
@@ -52,12 +53,12 @@ def additions(block: Block) -> Array:
 def counted_moments(
     linearization: Linearization, norm2: float, neighbours: Adjacency
 ) -> BoundedSum:
-    """Return the query of Σ w u uᵀ, as svec, and c Σ w, for rows at a released preconditioner.
+    """Return the query of Σ w u uᵀ, as svec, c Σ w and c Σ t, for rows at a released preconditioner.
 
-    Guarantee [counted_moment_sensitivity]: between neighbours it moves by at most sqrt(2 + c²)
-    (replace) or sqrt(1 + c²) (add-remove).  q is at most 1 long, and two q have an inner product
-    w w' (u·u')² of at least 0, so the moments move by at most sqrt 2; weights are from 0 to 1.  What a
-    unit adds is a mean of what rows may add.
+    Guarantee [counted_moment_sensitivity]: between neighbours it moves by at most sqrt(2 + 2c²)
+    (replace) or sqrt(1 + 5c²/4) (add-remove).  q is at most 1 long, and two q have an inner product
+    w w' (u·u')² of at least 0, so the moments move by at most sqrt 2; w and t are from 0 to 1, and w is
+    at most 1/2 where t is 1, so that w² + t² is at most 5/4.  What a unit adds is a mean of what rows may add.
 
     Input
     -----
@@ -65,27 +66,28 @@ def counted_moments(
 
     Output
     ------
-    d(d + 1)/2 + 1 numbers
+    d(d + 1)/2 + 2 numbers
 
     Sensitivity
     -----------
-    replace, replace-unit : sqrt(2 + c**2)
-    add-remove, add-remove-unit : sqrt(1 + c**2)
+    replace, replace-unit : sqrt(2 + 2 * c**2)
+    add-remove, add-remove-unit : sqrt(1 + 1.25 * c**2)
 
     Pseudo-code
     -----------
-    S, m = 0, 0
+    S, m, e = 0, 0, 0
     for each row i that is not the zero row:
         u = A x_i,  w = a_i min(1, 1 / ‖u‖^2)
         S += w u u^T
         m += w
-    return svec(S), c m    (c = 0.15)
+        e += a_i min(max(‖u‖^2 - 1, 0), 1)
+    return svec(S), c m, c e    (c = 0.15)
 
     Proof
     -----
     docs/method.md, 11; tests/audit/test_moment_release.py
     """
-    # a weight moves by at most 2‖dv‖ where a row moves by dv, which .15 of it has room for
+    # w moves by at most 2‖dv‖ and t by 2 sqrt 2‖dv‖ where a row moves by dv, which .15 of both has room for
     link = linearization.link(norm2, neighbours, moment_error(linearization.row_map(norm2)))
 
     def of_block(block: Block) -> Array:
@@ -95,7 +97,9 @@ def counted_moments(
             second = one.rows * np.sqrt(weights)[:, None]
             # an incomplete record is a row of zeros, without its intercept: it is not counted
             counted = weights[raw.rows[:, 0] != 0].sum()
-            parts.append(np.append(svec(second.T @ second), COUNT_WEIGHT * counted))
+            excess = np.clip(squared_norms(one.rows) - 1, 0.0, 1.0) * one.shares
+            sums = COUNT_WEIGHT * np.array([counted, excess.sum()])
+            parts.append(np.append(svec(second.T @ second), sums))
         return np.array(parts) if block.stack else parts[0]
 
     return BoundedSum(of_block, counted_moments_bound(neighbours))
@@ -103,7 +107,7 @@ def counted_moments(
 
 def counted_moments_bound(neighbours: Adjacency) -> float:
     """Return the sensitivity of `counted_moments`."""
-    return math.sqrt(neighbours.pick(2.0, 1.0) + COUNT_WEIGHT**2)
+    return math.sqrt(neighbours.pick(2 + 2 * COUNT_WEIGHT**2, 1 + 1.25 * COUNT_WEIGHT**2))
 
 
 def fourth_moments(linearization: Linearization, norm2: float, neighbours: Adjacency) -> BoundedSum:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError, one_of_two
-from dpinfer.fit.column_scaling import scaled_columns
+from dpinfer.fit.column_scaling import clippable_columns, scaled_columns
 from dpinfer.inference.moment_geometry import MAX_PRICE
 from dpinfer.moment_release.moment_plan import MomentPlan
 from dpinfer.privacy.budget import Budget, require_promise
@@ -132,7 +132,7 @@ def plan_moments(
     ...     data.schema, columns="mdvis + disea + health", n=20_190, budget=dp.ApproxDP(1.0, 1e-6)
     ... )
     >>> print(f"{plan.price:.2f} {plan.length:.2f}")
-    0.94 1.39
+    0.98 1.41
     """
     require_promise(budget)
     schema = Schema.of(schema)
@@ -169,5 +169,6 @@ def _plan(terms: ModelTerms, schema: Schema, budget: Budget, relation: Adjacency
         relation,
         len(design.names),
         len(scaled_columns(design)),
+        int(clippable_columns(design).sum()),
         schema.unit.largest,
     )

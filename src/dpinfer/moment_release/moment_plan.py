@@ -9,6 +9,7 @@ from dpinfer.errors import BudgetError, InputError
 from dpinfer.fit.column_scaling import ZOOMS, column_histograms_bound
 from dpinfer.fit.step_plan import SCALES, Releases, StepBudget, planned, spendable
 from dpinfer.inference.moment_geometry import MAX_PRICE, MomentGeometry
+from dpinfer.mechanisms.histograms import histogram_bound
 from dpinfer.mechanisms.moment_sums import counted_moments_bound, fourth_moments_bound
 from dpinfer.mechanisms.sums import in_floats, second_moment_bound
 from dpinfer.numerics.reasons import Numerical, ShareTable
@@ -17,10 +18,11 @@ from dpinfer.privacy.release import NoisySum, has_room
 
 CRUDE = "crude moments"
 FIRST = "moments in a first geometry"
+TAILS = "tails"
 SECOND = "second moments"
 FOURTH = "fourth moments"
 MOMENT_SHARES = ShareTable(
-    {SCALES: 0.04, CRUDE: 0.05, FIRST: 0.06, SECOND: 0.80, FOURTH: 0.05},
+    {SCALES: 0.04, CRUDE: 0.05, FIRST: 0.06, TAILS: 0.03, SECOND: 0.77, FOURTH: 0.05},
     name="MOMENT_SHARES",
     decides="the shares of the stages of a moment release",
     reason="the second moments answer all questions, so they have what the others can spare; with 4, 5 or 8 % for the "
@@ -33,12 +35,15 @@ MAX_FEATURES: Numerical[int] = 60
 
 @dataclass(frozen=True)
 class MomentPlan:
-    """The releases of ``numbers`` columns with a released range, among ``features``, of up to ``largest`` records."""
+    """The releases of ``features``, of up to ``largest`` records: ``numbers`` of them have a released
+    range, and ``clippable`` may be clipped to a part of it.
+    """
 
     budget: StepBudget
     adjacency: Adjacency
     features: int
     numbers: int
+    clippable: int
     largest: int
 
     def __post_init__(self) -> None:
@@ -73,16 +78,19 @@ class MomentPlan:
             SCALES: column_histograms_bound(self.numbers, self.adjacency),
             CRUDE: second_moment_bound(self.adjacency),
             FIRST: second_moment_bound(self.adjacency),
+            TAILS: histogram_bound(self.adjacency),
             SECOND: counted_moments_bound(self.adjacency),
             FOURTH: fourth_moments_bound(self.adjacency),
         }
 
     @cached_property
     def releases(self) -> Releases:
-        """The releases by stage, in order; without numbers there are no ranges to release."""
+        """The releases by stage, in order; without numbers there are no ranges and no tails to release."""
         shares = dict(MOMENT_SHARES)
         if not self.numbers:
             del shares[SCALES]
+        if not self.clippable:
+            del shares[TAILS]
         stages = tuple(
             (name, in_floats(self._bounds[name], self.largest), ZOOMS if name == SCALES else 1)
             for name in shares

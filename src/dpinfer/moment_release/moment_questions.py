@@ -17,6 +17,7 @@ FORMS = (
     '"correlation(x, y | z)"',
     '"covariance(x, y)"',
     '"r_squared(y ~ x + z)"',
+    '"iv(y ~ x + w | z + w)"',
 )
 """Questions of each kind, as examples in messages."""
 
@@ -30,7 +31,8 @@ def answer(release: MomentRelease, question: str, level: float = 0.95) -> FitRes
         The release that is asked.
     question : str
         A formula, as ``"hours ~ age + sex"``, or ``"mean(hours)"``, ``"correlation(hours, age)"``,
-        ``"correlation(hours, age | sex)"``, ``"covariance(hours, age)"``, ``"r_squared(hours ~ age)"``.
+        ``"correlation(hours, age | sex)"``, ``"covariance(hours, age)"``, ``"r_squared(hours ~ age)"``,
+        ``"iv(wage ~ schooling + age | distance + age)"``.
     level : float
         The confidence level of a figure; 0.95 by default.
 
@@ -76,4 +78,5 @@ _FIGURES: Mapping[str, _Figure] = {
     "covariance": lambda release, inside, level: release.covariance(*_two(inside), level),
     "correlation": _correlation,
     "r_squared": MomentRelease.r_squared,
+    "iv": MomentRelease.iv,
 }

@@ -1,5 +1,6 @@
 """A moment release: a file that answers every linear model of its features, at no further cost."""
 
+import base64
 import json
 import math
 import os
@@ -18,6 +19,7 @@ from dpinfer.inference import moment_answers
 from dpinfer.inference.error_laws import BiasedNormal, folded_quantile
 from dpinfer.inference.moment_answers import Answer, MomentEstimate, ReleasedSums
 from dpinfer.inference.moment_geometry import MomentGeometry
+from dpinfer.inference.moment_instruments import Instrumented
 from dpinfer.numerics.arrays import Array
 from dpinfer.numerics.reasons import Numerical
 from dpinfer.persistence import FileNames
@@ -57,9 +59,14 @@ _NAMES = entries.NAMES | FileNames(
     },
     keys={Privacy: {"in_ledger": "booked"}},
 )
+_FLOATS = "<f8"
 _WIDTH: Numerical[int] = 80
 _DRAWS: Numerical[int] = 10_000
 TOO_NOISY_FIGURE = f"{NOT_REPORTED}: its columns vary too little to be told from noise"
+WEAK_INSTRUMENTS = f"{NOT_REPORTED}: the instruments are too weak for an interval"
+NO_EFFECT_FITS = (
+    f"{NOT_REPORTED}: no effect fits all instruments, so that one of them acts in another way, too"
+)
 _ABOUT = (
     "the coefficients of ordinary least squares, with all columns of the formula, every record once, values clipped to "
     "their declared bounds; records that are far out in the released features count less"
@@ -100,6 +107,72 @@ class MomentFigure:
         places = text.decimals_for(self.std_error)
         shown = (text.number(value, places) for value in (self.estimate, self.low, self.high))
         return "{}: {}, from {} to {}".format(self.name, *shown)
+
+
+@dataclass(frozen=True)
+class InstrumentedEffect(MomentFigure):
+    """The effect of an endogenous column by instruments, with the set of Anderson and Rubin.
+
+    Attributes
+    ----------
+    name, clipped_to
+        As of every figure.
+    estimate, std_error : float
+        Those of two-stage least squares; the standard error holds only where instruments are strong.
+    low, high : float
+        The ends of the smallest interval around the set: infinite where it has no end, NaN where it is empty.
+    status : str
+        ``"reported"`` where the set is one interval, or why it is not.
+    intervals : tuple of (low, high)
+        The set of the effects that are not rejected, from the lowest: one interval, two rays, the whole
+        line or nothing.  It holds the effect with its level however weak the instruments are.
+    first_stage : float
+        The F statistic of the instruments in the first stage, privacy noise counted.
+    """
+
+    intervals: tuple[tuple[float, float], ...] = ()
+    first_stage: float = math.nan
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        fit: Instrumented,
+        level: float,
+        clipped: Mapping[str, tuple[float, float]],
+    ) -> "InstrumentedEffect":
+        """Return the effect with its set at a level."""
+        intervals = fit.intervals(level)
+        low, high = (intervals[0][0], intervals[-1][1]) if intervals else (math.nan, math.nan)
+        status = REPORTED
+        if not intervals:
+            status = NO_EFFECT_FITS
+        elif not math.isfinite(low + high):
+            status = WEAK_INSTRUMENTS
+        return cls(
+            name,
+            fit.effect,
+            fit.std_error,
+            low,
+            high,
+            status,
+            clipped,
+            intervals,
+            fit.first_stage,
+        )
+
+    def __str__(self) -> str:
+        strength = f"first-stage F {text.number(self.first_stage, 1)}"
+        if self.status == REPORTED:
+            return f"{super().__str__()}; {strength}"
+        places = text.decimals_for(self.std_error)
+        rays = [
+            f"{'up to' if math.isinf(low) else 'from'} {text.number(high if math.isinf(low) else low, places)}"
+            for low, high in self.intervals
+            if math.isfinite(low) or math.isfinite(high)
+        ]
+        fits = f"; effects {' and '.join(rays)} are not rejected" if rays else ""
+        return f"{self.name}: {self.status}{fits}; {strength}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,7 +256,7 @@ class MomentRelease:
         """
         if self.n is None or not self._unit.equal_weights:
             return None
-        return max(1 - self.sums.n / self.n, 0.0)
+        return max(1 - self.sums.weight / self.n, 0.0)
 
     def summary(self) -> str:
         """Return what the release is and what its answers are worth, as text.
@@ -366,9 +439,7 @@ class MomentRelease:
         MomentFigure
             The mean, with an interval that counts sampling and noise.
         """
-        feature = self._column(column)
-        found = moment_answers.mean(self.sums, feature, self.geometry.radius2)
-        return self._figure(f"mean of {column}", found, level, _straight, feature)
+        return self._of_columns("mean of {}", moment_answers.mean, level, _straight, column)
 
     def covariance(self, first: str, second: str, level: float = 0.95) -> MomentFigure:
         """Estimate the covariance of two columns; of a column with itself it is its variance.
@@ -385,10 +456,8 @@ class MomentRelease:
         MomentFigure
             The covariance, with its interval.
         """
-        pair = self._column(first), self._column(second)
-        found = moment_answers.covariance(self.sums, *pair, self.geometry.radius2)
-        name = f"covariance of {first} and {second}"
-        return self._figure(name, found, level, _straight, *pair)
+        name = "covariance of {} and {}"
+        return self._of_columns(name, moment_answers.covariance, level, _straight, first, second)
 
     def correlation(self, first: str, second: str, level: float = 0.95) -> MomentFigure:
         """Estimate the correlation of two columns.
@@ -405,10 +474,9 @@ class MomentRelease:
         MomentFigure
             The correlation, with an interval by Fisher's z.
         """
-        pair = self._two(first, second)
-        found = moment_answers.correlation(self.sums, *pair, self.geometry.radius2)
-        name = f"correlation of {first} and {second}"
-        return self._figure(name, found, level, _fisher, *pair)
+        _require_two(first, second)
+        name = "correlation of {} and {}"
+        return self._of_columns(name, moment_answers.correlation, level, _fisher, first, second)
 
     def partial_correlation(
         self, first: str, second: str, given: str, level: float = 0.95
@@ -429,7 +497,8 @@ class MomentRelease:
         MomentFigure
             The partial correlation, with an interval by Fisher's z.
         """
-        pair = self._two(first, second)
+        _require_two(first, second)
+        pair = self._column(first), self._column(second)
         if not given.strip():
             raise InputError(
                 "name the other columns, as in given='age'; without any it is the correlation"
@@ -468,6 +537,77 @@ class MomentRelease:
         found = moment_answers.r_squared(self.sums, columns, outcome, coef, self.geometry.radius2)
         return self._figure(f"R² of {formula}", found, level, _logit, outcome, *columns)
 
+    def iv(self, formula: str, level: float = 0.95) -> InstrumentedEffect:
+        """Estimate the effect of an endogenous column by instruments.
+
+        Parameters
+        ----------
+        formula : str
+            As R's ``ivreg`` has it, ``"wage ~ schooling + age | distance + age"``: exogenous columns stand
+            on both sides of the bar, the endogenous one on its left alone, instruments on its right alone.
+        level : float
+            The confidence level; 0.95 by default.
+
+        Returns
+        -------
+        InstrumentedEffect
+            Two-stage least squares, with the set of Anderson and Rubin (1949).
+
+        Raises
+        ------
+        InputError
+            If there is no instrument, or not exactly one endogenous column.
+
+        Notes
+        -----
+        The set holds the effect with its level however weak the instruments are, and is long or unbounded
+        where they are.  That an instrument acts on the outcome through the endogenous column alone cannot
+        be seen in any data.
+
+        Examples
+        --------
+        The noise is off, for examples only.
+
+        >>> import dpinfer as dp
+        >>> data = dp.datasets.rand_hie()
+        >>> release = dp.release_moments(
+        ...     data.table, schema=data.schema, columns="mdvis + lncoins + idp + disea", budget=dp.NoPrivacy()
+        ... )
+        >>> found = release.iv("mdvis ~ disea + idp | lncoins + idp")
+        >>> len(found.intervals)
+        1
+        """
+        left, bar, right = formula.partition("|")
+        if not bar:
+            raise InputError(
+                "write the instruments after a bar, with the exogenous columns once more: 'y ~ x + w | z + w'"
+            )
+        response, terms = parse(left, self._schema_of(left))
+        if not terms.intercept or terms.offset is not None:
+            raise InputError("a moment release answers models with an intercept, and has no offset")
+        names, columns = self.features.columns(terms)
+        _, known = self.features.columns(parse_features(right, self.schema))
+        exogenous = [any(np.array_equal(row, other) for other in known) for row in columns]
+        ours = [not any(np.array_equal(row, other) for other in columns) for row in known]
+        endogenous = [k for k, one in enumerate(exogenous) if not one]
+        if len(endogenous) != 1 or not any(ours):
+            raise InputError(
+                "one column must stand on the left of the bar alone, and one instrument or more on its right alone: "
+                f"there are {len(endogenous)} and {sum(ours)}"
+            )
+        (place,) = endogenous
+        outcome = self.features.outcome(response)
+        if any(np.array_equal(row, outcome) for row in known):
+            raise InputError("the outcome is no instrument: leave it out on the right of the bar")
+        used = np.vstack([columns[exogenous], known[ours]])
+        levels = np.array([self._is_level(row) for row in used])
+        found = Instrumented(
+            self.sums, outcome, columns[place], columns[exogenous], known[ours], levels
+        )
+        clipped = self._clipped(outcome, *columns, *known)
+        name = f"effect of {names[place]} on {response.name}"
+        return InstrumentedEffect.of(name, found, checked(level), clipped)
+
     def to_json(self) -> str:
         """Return the release as a JSON document.
 
@@ -483,7 +623,8 @@ class MomentRelease:
             "schema": self.schema.document(),
             "n": self.n,
             "privacy": persistence.encode(self.privacy, _NAMES),
-            "sums": persistence.encode(replace(self.sums, same=()), _NAMES),
+            "sums": persistence.encode(replace(self.sums, same=(), fourth=np.zeros(0)), _NAMES),
+            "fourth": base64.b64encode(self.sums.fourth.astype(_FLOATS).tobytes()).decode(),
             "geometry": persistence.encode(self.geometry, _NAMES),
             "clipped": {name: list(ends) for name, ends in self.clipped.items()},
         }
@@ -520,7 +661,11 @@ class MomentRelease:
         try:
             schema = Schema.of_document(fields["schema"])
             features = Features(parse_features(fields["declared"], schema))
-            sums = persistence.decode(fields["sums"], _NAMES)
+            # up to two million numbers: as decimals they would take seconds to read
+            fourth = np.frombuffer(base64.b64decode(fields["fourth"], validate=True), _FLOATS)
+            sums = replace(
+                persistence.decode(fields["sums"], _NAMES), fourth=fourth.astype(np.float64)
+            )
             if not sums.fits(len(features)):
                 raise ValueError("its sums do not fit its columns")
             return cls(
@@ -544,6 +689,19 @@ class MomentRelease:
             Where to write it; a file that is there is replaced, once the new one is complete.
         """
         persistence.write(Path(path), self.to_json().encode())
+
+    def _of_columns(
+        self,
+        name: str,
+        estimate: Callable[..., MomentEstimate],
+        level: float,
+        scale: "_Scale",
+        *columns: str,
+    ) -> MomentFigure:
+        """Return a figure of some columns; ``name`` has a place for each of them."""
+        features = [self._column(column) for column in columns]
+        found = estimate(self.sums, *features, self.geometry.radius2)
+        return self._figure(name.format(*columns), found, level, scale, *features)
 
     def _figure(
         self, name: str, found: MomentEstimate, level: float, scale: "_Scale", *used: Array
@@ -591,12 +749,6 @@ class MomentRelease:
             return np.asarray(np.eye(len(self.names))[self.names.index(name)])
         return self.features.named(name)
 
-    def _two(self, first: str, second: str) -> tuple[Array, Array]:
-        """Return two columns that differ."""
-        if first == second:
-            raise InputError("a correlation is that of two columns: name another one")
-        return self._column(first), self._column(second)
-
     def _statuses(self, columns: Array, outcome: Array, noisy: Mask, biased: Mask) -> list[str]:
         found = []
         for row, too_noisy, too_biased in zip(columns, noisy, biased, strict=True):
@@ -634,6 +786,11 @@ class MomentRelease:
                 method="least squares from one release of moments, docs/moments.md of dpinfer.",
             ),
         )
+
+
+def _require_two(first: str, second: str) -> None:
+    if first == second:
+        raise InputError("a correlation is that of two columns: name another one")
 
 
 def is_moment_release(document: str) -> bool:

@@ -3,14 +3,19 @@
 1. Ranges: two histograms of each number.
 2. Crude moments: Σ x xᵀ of rows clipped to these ranges.
 3. Moments in a first geometry: Σ w u uᵀ, u = A₁x.
-4. Second moments in the last geometry, u = A x, with the sum of weights.
-5. Fourth moments there.
+4. Tails: counts of the values far out in each number that is clipped.
+5. Second moments in the last geometry, u = A x, with the sums of weights and of excesses.
+6. Fourth moments there.
+
+Where a number is clipped follows from its range, and the bias that this leaves from its tail.  The two
+are released with noise of their own: a limit that is too short by chance has a bias bound that shows it.
 
 All of it is linear in what a record, or the mean row of a unit, adds; `dpinfer.inference.moment_answers`
 makes regressions of it.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +25,12 @@ import numpy.typing as npt
 
 from dpinfer.adjacency import Adjacency
 from dpinfer.errors import InputError, one_of_two
-from dpinfer.fit.column_scaling import Winsorised, release_scaling, scaled_columns
+from dpinfer.fit.column_scaling import (
+    Winsorised,
+    clippable_columns,
+    release_scaling,
+    scaled_columns,
+)
 from dpinfer.fit.context import FitContext
 from dpinfer.fit.recipe import privacy
 from dpinfer.fit.step_plan import SCALES
@@ -37,12 +47,14 @@ from dpinfer.inference.moments import (
     raised,
     refined,
 )
-from dpinfer.inference.winsorising import clipped_moments, relative_bias
+from dpinfer.inference.tails import Tail, TailLaw
+from dpinfer.inference.winsorising import NumberLaws, Sides, clipped_moments, relative_bias
+from dpinfer.mechanisms.histograms import tail_counts
 from dpinfer.mechanisms.moment_sums import COUNT_WEIGHT, counted_moments, fourth_moments
 from dpinfer.mechanisms.step_sums import Linearization
 from dpinfer.mechanisms.sums import second_moment
 from dpinfer.moment_release.centring import CentredColumns
-from dpinfer.moment_release.moment_plan import CRUDE, FIRST, FOURTH, SECOND, MomentPlan
+from dpinfer.moment_release.moment_plan import CRUDE, FIRST, FOURTH, SECOND, TAILS, MomentPlan
 from dpinfer.moment_release.released_moments import MomentRelease
 from dpinfer.numerics.arrays import Array, unsvec
 from dpinfer.numerics.links import IDENTITY
@@ -67,7 +79,16 @@ PLANNING_CORRELATION = Constant(
     "chosen for a small effect",
     source="Cohen (1988) calls a correlation of .1 small",
 )
+TAIL_START = Constant(
+    2.5,
+    name="TAIL_START",
+    decides="the distance in sds, or the limit of a number where that is nearer, from which its tail is counted",
+    reason="of a normal number 1.2 % are beyond: enough to be clear of the noise, and few to share their "
+    "count where they are far out in several columns",
+    source="derivation (normal tail)",
+)
 _CANDIDATES: Numerical[int] = 60
+_TAIL_BINS: Numerical[int] = 12  # on either side, from the start to the public bound
 
 
 @dataclass(frozen=True)
@@ -148,7 +169,7 @@ class Releasing:
         crude = self._crude(gate, source, context)
         geometry = plan.geometry(crude.n)
         moments = self._first(gate, source, context, crude)
-        limits = self._limits(context, moments, geometry)
+        limits = self._limits(gate, source, context, moments, geometry)
         whitened = self._whitened(context, moments.matrix, moments.n, geometry, limits.reach)
         linearization = self._linearization(whitened, context, limits)
         second = gate.release(
@@ -166,8 +187,9 @@ class Releasing:
             matrix=linearization.matrix,
             middle=self.design.middle,
             half=self.design.half,
-            second=second[:-1],
-            weight=float(second[-1]) / COUNT_WEIGHT,
+            second=second[:-2],
+            weight=float(second[-2]) / COUNT_WEIGHT,
+            excess=float(second[-1]) / COUNT_WEIGHT,
             noise=noise,
             weight_noise=noise / COUNT_WEIGHT,
             fourth=fourth,
@@ -212,34 +234,78 @@ class Releasing:
         noisy = unsvec(released, source.dim)
         return refined(noisy, np.zeros(source.dim), release.noise_sd, crude, context.columns)
 
-    def _limits(self, context: FitContext, moments: Moments, geometry: MomentGeometry) -> Limits:
-        """Choose where each number is clipped: least noise² + bias² of a slope of a small effect.
+    def _limits(
+        self,
+        gate: Gate,
+        source: Source,
+        context: FitContext,
+        moments: Moments,
+        geometry: MomentGeometry,
+    ) -> Limits:
+        """Choose where each number is clipped, then release what that leaves out.
 
         A column whose farthest value is within its share of the radius needs no limit.
         """
         share = geometry.column_share * geometry.radius2
         numbers = context.numbers(moments.matrix, moments, share)
+        distances = _distances(numbers, geometry, share)
         d = len(numbers.mean)
         low, high = np.full((2, d), np.nan)
         slope, mean, moment = np.zeros((3, d))
         reach = numbers.farthest.copy()
-        size2 = geometry.effective * PLANNING_CORRELATION**2
-        for j, sides in numbers.laws.items():
+        laws = self._tails(gate, source, context, numbers, distances, moments.n)
+        for j, distance in distances.items():
             sd = math.sqrt(numbers.variance[j])
-            limits = np.geomspace(1.0, max(numbers.farthest[j] / sd, 1.0), _CANDIDATES)
-            shares = relative_bias(sides, limits)
-            stretch = np.maximum(1.0, limits**2 / share)
-            cost = geometry.price * stretch + size2 * shares**2
-            best = int(np.argmin(cost))
-            if best == len(limits) - 1:
-                continue
-            reach[j] = sd * limits[best]
-            slope[j] = shares[best]
-            (shift,), (moment[j],) = clipped_moments(sides, limits[[best]])
+            limit = np.array([distance])
+            (slope[j],) = relative_bias(laws[j], limit)
+            (shift,), (moment[j],) = clipped_moments(laws[j], limit)
             mean[j] = sd * shift
+            reach[j] = sd * distance
             low[j] = numbers.mean[j] - reach[j]
             high[j] = numbers.mean[j] + reach[j]
         return Limits(low, high, reach, slope, mean, moment)
+
+    def _tails(
+        self,
+        gate: Gate,
+        source: Source,
+        context: FitContext,
+        numbers: NumberLaws,
+        distances: Mapping[int, float],
+        n: float,
+    ) -> dict[int, Sides]:
+        """Release the tails of the clipped numbers, and return the laws of their distances in sds."""
+        if not distances:
+            return {}
+        columns = np.array(list(distances))
+        sd = np.sqrt(numbers.variance[columns])
+        farthest = numbers.farthest[columns] / sd
+        start = np.minimum(TAIL_START, np.array(list(distances.values())))
+        edges = np.geomspace(start, farthest, _TAIL_BINS + 1, axis=1)[:, :-1]
+        radius = math.sqrt(self.design.norm2)
+        half = context.scaling.half[columns]
+        query = tail_counts(
+            columns,
+            (context.scaling.middle[columns] + half * numbers.mean[columns]) / radius,
+            half * sd / radius,
+            edges,
+            self.adjacency,
+        )
+        release = self.plan.release(TAILS)
+        counts = gate.release(release, source, query).value.reshape(len(columns), 2, _TAIL_BINS)
+
+        def law(k: int, side: int) -> TailLaw:
+            tail = Tail(
+                counts[k, side, ::-1],
+                n,
+                release.noise_sd,
+                edges[k, ::-1],
+                float(farthest[k]),
+                generous=True,
+            )
+            return TailLaw(tail, min_start=float(edges[k, 0]))
+
+        return {int(j): (law(k, 0), law(k, 1)) for k, j in enumerate(columns)}
 
     def _whitened(
         self, context: FitContext, moments: Array, n: float, geometry: MomentGeometry, own: Array
@@ -291,6 +357,22 @@ class Releasing:
         }
 
 
+def _distances(numbers: NumberLaws, geometry: MomentGeometry, share: float) -> dict[int, float]:
+    """Return the limits, in sds, of the numbers that are clipped: least noise² + bias² of a slope of a
+    small effect.
+    """
+    found = {}
+    size2 = geometry.effective * PLANNING_CORRELATION**2
+    for j, sides in numbers.laws.items():
+        limits = numbers.candidates(j)
+        stretch = np.maximum(1.0, limits**2 / share)
+        cost = geometry.price * stretch + size2 * relative_bias(sides, limits) ** 2
+        best = int(np.argmin(cost))
+        if best < len(limits) - 1:
+            found[j] = float(limits[best])
+    return found
+
+
 def _no_scales(plan: MomentPlan) -> Scales:
     """Return the noise sds that a context of a fit has; those of a score are not there."""
     crude, first = plan.release(CRUDE).noise_sd, plan.release(FIRST).noise_sd
@@ -320,6 +402,7 @@ def releasing(
         relation,
         len(design.names),
         len(scaled_columns(design)),
+        int(clippable_columns(design).sum()),
         design.unit.largest,
     )
     if relation.counted:
@@ -372,8 +455,9 @@ def release_moments(
 
     Notes
     -----
-    Five stages of Gaussian noise: ranges, two rounds of second moments that find a geometry, second
-    moments there with 80 % of the budget, and fourth moments, from which sampling variances follow.
+    Six stages of Gaussian noise: ranges, two rounds of second moments that find a geometry, tails of
+    numbers that are clipped, second moments with 77 % of the budget, and fourth moments, from which
+    sampling variances follow.
     In that geometry the privacy noise of any slope of any regression is about π times its sampling
     variance, π = s²R⁴/(2n): `dpinfer.plan_moments` forecasts it.
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 
 from dpinfer import persistence
 from dpinfer.errors import InputError
@@ -25,6 +26,8 @@ PUBLISHED = "a moment release was published"
 """The event in the journal, with the table, the release and the hash of its file."""
 _MISSING = "its file is missing"
 _MAX_BYTES = 64 * 2**20
+_KEPT = 8  # releases in memory: one of 60 columns takes up to 70 MB once it has answered
+_READING = Lock()
 
 
 def require_paid(table: RegisteredTable, release: MomentRelease) -> None:
@@ -102,14 +105,29 @@ def published(folder: Folder, table: str) -> list[MomentRelease]:
     return found
 
 
+def find(folder: Folder, table: str, release: str) -> MomentRelease | None:
+    """Return a published release of a table; None if there is none that can be read.
+
+    No path is made of ``release``, which is what somebody asked for.
+    """
+    with suppress(InputError, OSError, UnicodeDecodeError):
+        for path in (folder.releases / table).glob("*.json"):
+            if path.stem == release:
+                found = _read(path)
+                return found if found.privacy.release == release else None
+    return None
+
+
 def _read(path: Path) -> MomentRelease:
     facts = path.stat()
     if facts.st_size > _MAX_BYTES:
         raise InputError(f"the release {path.stem[:12]} is too large to be read")
-    return _parsed(path, (facts.st_ino, facts.st_mtime_ns, facts.st_size))
+    # one at a time: threads that ask for the same file wait for the one that reads it
+    with _READING:
+        return _parsed(path, (facts.st_ino, facts.st_mtime_ns, facts.st_size))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=_KEPT)
 def _parsed(path: Path, _: tuple[int, int, int]) -> MomentRelease:
     # cached by inode, time and size: a page asks many times for the same file
     return MomentRelease.from_json(path.read_text(encoding="utf-8"))
