@@ -46,6 +46,7 @@ from dpinfer.fit.stepped import FittedModel, Pilot, Stepped, crude_moments, refi
 from dpinfer.inference.constants import (
     FARTHEST_SDS,
     LEVEL_PRIOR_SD,
+    LINEAR_INFLUENCE_REACH,
     LOGISTIC_HESSIAN_WEIGHT,
     LOGISTIC_HESSIAN_WEIGHT_ADD_REMOVE,
     LOGISTIC_SCORE_COV_WEIGHT,
@@ -59,7 +60,6 @@ from dpinfer.inference.constants import (
     TYPICAL_LEVEL_SHARE,
     TYPICAL_RESIDUAL,
     TYPICAL_SLOPE,
-    UNIT_INFLUENCE_REACH,
 )
 from dpinfer.inference.moments import Columns, Moments, centre_of, preconditioner, raised
 from dpinfer.inference.newton import LocalModel, MeanInformation, expected_hessian, logistic_pilot
@@ -321,7 +321,7 @@ class LogisticSteps(Stepped[GeometryPlan]):
         self, gate: Gate, source: Source, n: float, pilot: Pilot, context: FitContext
     ) -> TailLaw:
         """Release the histogram of influences of units at the pilot, and return the law of its tail."""
-        largest = UNIT_INFLUENCE_REACH * pilot.max_influence
+        largest = LINEAR_INFLUENCE_REACH * pilot.max_influence
         counts, noise_sd = self._released_influences(
             gate, source, pilot.linearization, context, largest
         )

@@ -298,7 +298,8 @@ MAX_INFLUENCE_RATIO = Constant(
 LINEAR_INFLUENCE_REACH = Constant(
     4.0,
     name="LINEAR_INFLUENCE_REACH",
-    decides="the upper edge of the histogram of influences in least squares, over half the range of outcomes",
+    decides="the upper edge of the histogram of influences in least squares, over half the range of outcomes; and of "
+    "units in logistic regression, over the clip of the pilot steps",
     reason="half the range is about `CLIP_SDS` = 2.5 sds, so that it is 10 sds of a residual at typical leverage",
     source="derivation; the factor is a convention; "
     + _DRAWN
@@ -310,13 +311,6 @@ COUNT_INFLUENCE_REACH = Constant(
     decides="the upper edge of the histogram of influences of counts, over the largest counts that were released",
     reason="the leverage of a row may be that much larger than a typical one's where a count is largest",
     source="convention; " + _DRAWN + "lengths -.1 % at half, +.4 % at double",
-)
-UNIT_INFLUENCE_REACH = Constant(
-    4.0,
-    name="UNIT_INFLUENCE_REACH",
-    decides="where the histogram of influences of units ends in logistic regression, over the clip of the pilot steps",
-    reason="beyond it hardly a unit is, as that clip exceeds a typical influence; the others are in its first bin",
-    source="convention",
 )
 MISFIT_SDS = Constant(
     2.0,
