@@ -29,6 +29,7 @@ from dpinfer.privacy.release import NoisySum, PerturbedMinimum
 from dpinfer.rows.encoded import Changed
 from dpinfer.rows.source import Rows
 from dpinfer.schema.design import COUNT, CountScale, Design
+from dpinfer.schema.unit import Unit
 
 ALARM, COMMON = 0.1, 150
 DESIGN = Design.of_bounds((-1.0, 1.0), ("a",))
@@ -165,7 +166,28 @@ def with_exposures(side):
     return Rows.encoded(RATES.rows(np.vstack([values, last])), outcomes, COUNT)
 
 
+EVERY = replace(DESIGN, unit=Unit("one person", "id", "every"))
+
+
+def of_units(source, plan, seed):
+    releases = plan.releases(every=True).all
+    gate = Suspicious(Entry("audit", "", releases), None, seed)
+    return ratio(gate, lambda: LinearSteps(EVERY, plan).run(gate, source))
+
+
+def with_rows(side):
+    """Units of two rows all over the box with outcome 0, and one of four rows at its corner, at one end of the
+    range, or of one row at the other.
+    """
+    size = 4 if side > 0 else 1
+    values = np.append(np.repeat(np.linspace(-1, 1, COMMON), 2), np.ones(size))[:, None]
+    ids = np.append(np.repeat(np.arange(COMMON), 2), np.full(size, COMMON))
+    outcomes = np.append(np.zeros(2 * COMMON), np.full(size, side))
+    return Rows.encoded(EVERY.rows(values), outcomes, "residual").counted(1.0, ids)
+
+
 PAIRS = {
+    of_units: with_rows,
     plainly: in_ball,
     of_labels: in_box,
     of_squares: with_outcomes,
@@ -199,6 +221,7 @@ CASES = {
     "infer": (plainly, default_plan(dp.ZCDP(1.0)), 150),
     "least squares": (of_squares, dp.LinearPlan(dp.ZCDP(1.0)), 100),
     "rates": (of_rates, dp.PoissonPlan(dp.ZCDP(1.0)), 100),
+    "every row": (of_units, dp.LinearPlan(dp.ZCDP(1.0), neighbours="replace-unit"), 100),
 }
 
 
