@@ -211,8 +211,7 @@ class OfGuesses:
                     f"as the schema does not say what is typical, {words}: {', '.join(names)}"
                 )
         if self.design.unit.many:
-            rows = _rows_per_unit(self.design)
-            sentences.append(f"{rows:,} unrelated row{'s' * (rows > 1)} per unit")
+            sentences.append("one row per unit")
         return tuple(sentences)
 
     @property
@@ -281,11 +280,10 @@ class OfGuesses:
 
     @property
     def _bound(self) -> int:
-        return max(1, max_records(len(self.design.names)) // _rows_per_unit(self.design))
+        return max(1, max_records(len(self.design.names)))
 
-    def _rows(self, m: int, rng: np.random.Generator, *, even: bool) -> Rows:
-        """Return ``m`` records or units, by even or by random quantiles of each column."""
-        size = m * _rows_per_unit(self.design)
+    def _rows(self, size: int, rng: np.random.Generator, *, even: bool) -> Rows:
+        """Return records, or units of one row each, by even or by random quantiles of each column."""
 
         def quantiles() -> Array:
             return (rng.permutation(size) + 0.5) / size if even else rng.random(size)
@@ -312,7 +310,7 @@ class OfGuesses:
         unit = self.design.unit
         if not unit.many:
             return rows
-        return rows.counted(unit.max_total, np.repeat(np.arange(m), size // m))
+        return rows.counted(unit.max_total, np.arange(size))
 
     def _columns(self, drawn: Mapping[str, Array]) -> Array:
         """Return the design's columns in original units."""
@@ -440,12 +438,6 @@ def _default_effects(centred: Array, deviation: float) -> Array:
     signs = np.where(np.arange(len(step)) % 2, -1.0, 1.0)
     moved = centred @ np.divide(signs, step, out=np.zeros(len(step)), where=step > 0)
     return np.asarray(moved * deviation / max(moved.std(), np.finfo(float).tiny))
-
-
-def _rows_per_unit(design: Design) -> int:
-    """Return 1 if units have equal weights or every row counts, else the most rows that may count."""
-    rows = design.unit.rows
-    return max(1, round(rows)) if design.unit.many and not isinstance(rows, str) else 1
 
 
 def values_at(column: Number | Category, law: Typical, quantiles: Array) -> Array:
