@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-import dpinfer as dp
 from studies.pooled.__main__ import page
 from studies.pooled.designs import Pooled, sample
+
+import dpinfer as dp
 
 ROOT = Path(__file__).parent.parent.parent
 COLUMNS = '[columns.x]\ntype = "number"\nlow = -3\nhigh = 3\n[columns.y]\ntype = "number"\nlow = -9\nhigh = 9\n'
