@@ -91,9 +91,10 @@ class UnitRows:
         Guarantee [unit_hessian_norm]: ‖w H‖_F is at most 1 in real numbers, for any rows, slopes and numbers
         of rows of a unit.
         """
-        # the inner products of n rows of d numbers err by (n + d + 8)u of the trace, which is at most √d ‖H‖_F
+        # the inner products of n rows of d numbers err by (n + d + 8)u of the trace, which is at most √d ‖H‖_F,
+        # and the sum of their squares, d² at most, by d² u of itself
         dim = self.rows.shape[1]
-        limit = 1 - (self.sizes + 4.0 * dim + 64) * math.sqrt(dim) * 2.0**-52
+        limit = 1 - ((self.sizes + 4.0 * dim + 64) * math.sqrt(dim) + dim**2) * 2.0**-52
         return np.asarray(limit / np.maximum(limit, self.hessian_norms))
 
     def _stacks(self) -> Iterator[tuple[Indices, Indices]]:
