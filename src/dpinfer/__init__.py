@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         PoissonRegression,
         QuantileRegression,
     )
+    from dpinfer.estimators.panel import DifferenceInDifferences, EventStudy
     from dpinfer.fit.bounds import learn_bounds
     from dpinfer.fit.choose import infer
     from dpinfer.fit.linear import LinearPlan
@@ -51,7 +52,9 @@ __all__ = [
     "BudgetError",
     "Comparison",
     "Description",
+    "DifferenceInDifferences",
     "DpinferError",
+    "EventStudy",
     "FitResult",
     "GeometryPlan",
     "Huber",
@@ -108,6 +111,7 @@ _MODULES = {
         "PoissonRegression",
         "QuantileRegression",
     ),
+    "estimators.panel": ("DifferenceInDifferences", "EventStudy"),
     "fit.bounds": ("learn_bounds",),
     "fit.choose": ("infer",),
     "fit.linear": ("LinearPlan",),

@@ -273,6 +273,11 @@ class LinearSteps(Stepped[LinearPlan]):
         plan = super()._plan(design, options, tail=tail, **more)
         if plan is not None and tail not in (BALANCED, plan.tail):
             raise InputError("a LinearPlan has its tail: leave out tail=")
+        if plan is not None and design.within and (plan.target == ROBUST or plan.tail == ALL):
+            raise InputError(
+                f"effects of persons go with the target {ORDINARY!r} and a tail that is {BALANCED!r} or {CAUTIOUS!r}: "
+                "the score of a person is bounded as a whole"
+            )
         return plan
 
     @classmethod
@@ -324,7 +329,7 @@ class LinearSteps(Stepped[LinearPlan]):
     def words(self, n: int | None) -> Words:  # noqa: ARG002  (nothing depends on it)
         """Return name, estimand and method for reports."""
         geometry = in_the_geometry(self.design, "prediction")
-        name = self.NAME
+        name = f"{self.NAME} with effects of persons" if self.design.within else self.NAME
         clipped = UNITS_CLIPPED if self.every else _IN_THE_BAND
         about = [ordinary_words(self.design, self.NAME), clipped, geometry]
         if self.plan.target == ROBUST:
@@ -395,6 +400,8 @@ class LinearSteps(Stepped[LinearPlan]):
         fit, inference = self._inferred(
             self._with_contrasts(fit, context), limits, 1.0, linearization.clipped, seed
         )
+        if self.design.within:
+            inference = inference.without_intercept()
         return FittedLinear(linearization, fit, inference, outcome_range, clip, row_kappa)
 
     @staticmethod

@@ -677,6 +677,7 @@ class Stepped(Generic[P]):
             mechanism=self.MECHANISM,
             recipe="steps",
             words=self.words(n),
+            effects=self.design.within,
         )
 
     def words(self, n: int | None) -> Words:

@@ -686,7 +686,7 @@ class Estimates:
         >>> result.ordinary_intercept() is None
         True
         """
-        if self.geometry is None or not self.intercept:
+        if self.geometry is None or not self.intercept or self.model.effects:
             return None
         origin = np.zeros((1, len(self.names) - 1))
         # that of the ordinary regression, in which no number is winsorised

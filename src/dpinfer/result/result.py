@@ -353,7 +353,7 @@ class FitResult(Estimates):
         """Return sentences about what was released beside the coefficients."""
         statements = []
         if self.geometry is not None:
-            if not self._nothing_usable:
+            if not self._nothing_usable and not self.model.effects:
                 statements.append(self.geometry.at(self.names))
             statements += self.geometry.clippings()
         if self.band is not None:

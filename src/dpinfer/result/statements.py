@@ -50,6 +50,7 @@ NOT_SEPARABLE = (
 INTERCEPT_NOT_REPORTED = (
     f"{NOT_REPORTED}: the intercept depends on coefficients that are not reported"
 )
+INTERCEPT_ABSORBED = f"{NOT_REPORTED}: every person has an intercept of its own"
 NO_EVENTS_AT_ALL = (
     "not identified: there may be no events at this budget, or the pilot estimate is too far off; "
     "give a larger budget or tighter bounds of the outcome"
@@ -75,6 +76,10 @@ SHRINKS = (
 )
 """What a penalty does."""
 
+_EFFECTS = (
+    "Every unit has an intercept of its own, so that only changes within units count. A unit with one row, and a "
+    "column that never changes within a unit, add nothing"
+)
 _SHOWN = 3  # names in one sentence
 _FARTHEST = 300.0  # of a predictor: beyond, its exponential would be too large for squares
 
@@ -98,7 +103,7 @@ class Model:
     units of the outcome:  ``centre`` is the middle of its declared range, and the penalty c‖θ‖²,
     with c for an outcome scaled to [-1, 1], is c‖θ‖²/``penalty_scale`` in the same objective in
     those units.  ``unit`` says what a row counts; ``n`` is the public number of records or, with
-    ids, of units.
+    ids, of units.  ``effects`` says that every unit has an intercept of its own.
     """
 
     loss: str
@@ -112,6 +117,7 @@ class Model:
     penalty_scale: float = 1.0
     unit: Unit = ROW
     words: Words = Words()
+    effects: bool = False
 
     @property
     def logistic(self) -> bool:
@@ -125,7 +131,13 @@ class Model:
 
     def estimand(self) -> str:
         """Say which number the intervals are about, without the last full stop."""
-        return ". ".join([self.words.about, *counting(self.unit)])
+        return ". ".join([self.words.about, *self.counting()])
+
+    def counting(self) -> list[str]:
+        """Say the weight of a row and whose average it is; nothing where all records have equal weights."""
+        if self.effects:
+            return [*weighing(self.unit), _EFFECTS]
+        return counting(self.unit)
 
     @property
     def estimand_in_short(self) -> str:

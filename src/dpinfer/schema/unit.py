@@ -20,7 +20,7 @@ AVERAGE = "average"
 EVERY = "every"
 _LARGEST = 1e100
 _POSITIVE = math.ulp(0.0)  # the smallest number above 0
-_UNIT_KEYS = ("name", "column", "rows", "units", "largest_table")
+_UNIT_KEYS = ("name", "column", "rows", "units", "largest_table", "constant")
 _WEIGHT_KEYS = ("column", "most")
 _LARGEST_TABLE = f"a whole number of rows from {DEFAULT_MAX_RECORDS:,} to {MAX_RECORDS:,}"
 _ROWS = (
@@ -57,7 +57,7 @@ class Unit:
     ``max_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
 
     ``largest`` is how many rows a table has at most.  Noise is sized for it, and a larger table is
-    refused.
+    refused.  ``constant`` names columns that are the same in all rows of a unit.
     """
 
     name: str = "one record"
@@ -67,6 +67,7 @@ class Unit:
     weights: str = ""
     max_weight: float = 1.0
     largest: int = DEFAULT_MAX_RECORDS
+    constant: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.every and not _is_number(self.rows, 1.0):
@@ -178,7 +179,7 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
         max_weight = _number("weights", "most", weights, bound, _POSITIVE)
     if "column" not in table:
-        for key in ("rows", "units"):
+        for key in ("rows", "units", "constant"):
             if key in table:
                 raise SchemaError(
                     f"{key} goes with ids: add column, the name of the column that holds them",
@@ -196,8 +197,16 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
     rows = _rows(table, weighted=bool(weight_column))
     number = _number_of_units(table)
-    largest = _largest_table(table)
-    return Unit(name, column, rows, number, weight_column, max_weight, largest)
+    return Unit(
+        name,
+        column,
+        rows,
+        number,
+        weight_column,
+        max_weight,
+        _largest_table(table),
+        _constant(table),
+    )
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
@@ -210,6 +219,8 @@ def entries_of(unit: Unit) -> dict[str, Any]:
             table["rows"] = EVERY if unit.every else _word(float(unit.rows))
         if unit.number is not None:
             table["units"] = unit.number
+        if unit.constant:
+            table["constant"] = list(unit.constant)
     if unit.largest > DEFAULT_MAX_RECORDS:
         table["largest_table"] = unit.largest
     if len(table) > 1:
@@ -237,6 +248,18 @@ def _rows(table: Mapping[str, Any], *, weighted: bool) -> float | str:
     if rows not in (None, AVERAGE, EVERY):
         raise SchemaError(f"{_ROWS}; not {short(rows)}", "unit", "rows")
     return 1.0 if weighted or rows == AVERAGE else EVERY
+
+
+def _constant(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns that are declared to be the same in all rows of a unit."""
+    names = table.get("constant", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise SchemaError(
+            'constant must be a list of the columns that are the same in all rows of a unit, such as ["sex"]',
+            "unit",
+            "constant",
+        )
+    return tuple(names)
 
 
 def _number_of_units(table: Mapping[str, Any]) -> int | None:

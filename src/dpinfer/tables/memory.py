@@ -155,7 +155,7 @@ class FormulaReader(Reader):
 
     def values(self, table: nw.DataFrame[Any]) -> tuple[Array, Array]:
         """Return the columns of the design, and the outcome by its public scale."""
-        labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
+        labels = self.encoding.design.of_values.outcome.bounded(read_labels(table, self.response))
         return read_terms(table, self.terms, clipped=False), labels
 
 
