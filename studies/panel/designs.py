@@ -133,7 +133,7 @@ levels = {years}
 """
 
 
-ROWS = "average"
+ROWS = "every"
 _TREATED = '[columns.treated]\ntype = "integer"\nlow = 0\nhigh = 1'
 _START = '[columns.start]\ntype = "integer"\nlow = 0\nhigh = 99\nmissing = 99'
 

@@ -11,7 +11,7 @@ import dpinfer as dp
 
 YEARS = list(range(2000, 2008))
 SCHEMA = dp.Schema.parse(f"""
-unit = {{name = "one person", column = "id", rows = "average"}}
+unit = {{name = "one person", column = "id"}}
 columns.y = {{type = "number", low = -8, high = 8}}
 columns.new = {{type = "boolean"}}
 columns.arm = {{type = "category", levels = ["old", "new"]}}
@@ -53,9 +53,7 @@ def study(table=TABLE, kind=dp.EventStudy, **options):
 
 def test_one_start_is_the_regression_on_periods_of_the_treated():
     model = study(TWO_ARMS, start=2003, treated="new", window=(-2, 2))
-    used = TWO_ARMS.assign(
-        k=np.where(TWO_ARMS["new"], np.clip(TWO_ARMS["year"] - 2003, -2, 2), -1)
-    )
+    used = TWO_ARMS.assign(k=np.where(TWO_ARMS["new"], np.clip(TWO_ARMS["year"] - 2003, -2, 2), -1))
     other = smf.ols("y ~ C(k, Treatment(-1)) + C(year) + C(id)", used).fit()
     asked = [other.params[f"C(k, Treatment(-1))[T.{k}]"] for k in (-2, 0, 1, 2)]
     effects = model.period_effects()
@@ -80,23 +78,25 @@ def test_differences_in_differences():
 
 
 def test_cohorts_are_averaged_by_their_released_shares():
-    """Of a balanced panel the shares are those of persons, and each cohort is compared with the never treated."""
+    """Of a balanced panel the shares are those of persons; the coefficients are those of cohort x period."""
     model = study(start="start", cohorts=COHORTS, window=(-2, 2))
     persons = TABLE.groupby("id")["start"].first()
     counts = np.array([(persons == cohort).sum() for cohort in COHORTS])
     shares = model.shares()
     np.testing.assert_allclose([shares[cohort] for cohort in COHORTS], counts / counts.sum())
-    never = TABLE[TABLE["start"].isna()]
-    found = []
-    for cohort in COHORTS:
-        used = pd.concat([never, TABLE[TABLE["start"] == cohort]])
-        since = np.clip(used["year"] - cohort, -2, 2)
-        used = used.assign(k=np.where(used["start"] == cohort, since, -1))
-        other = smf.ols("y ~ C(k, Treatment(-1)) + C(year) + C(id)", used).fit()
-        found.append([other.params[f"C(k, Treatment(-1))[T.{k}]"] for k in (-2, 0, 1, 2)])
-    # years of the never treated serve both cohorts, so that the two fits differ a little from the joint one
+    since = np.clip(TABLE["year"] - TABLE["start"], -2, 2)
+    cells = [
+        "reference" if np.isnan(k) or k == -1 else f"{start:.0f}:{k:.0f}"
+        for start, k in zip(TABLE["start"], since, strict=True)
+    ]
+    joint = TABLE.assign(cell=cells)
+    other = smf.ols("y ~ C(cell, Treatment('reference')) + C(year) + C(id)", joint).fit()
+    found = [
+        [other.params[f"C(cell, Treatment('reference'))[T.{cohort}:{k}]"] for k in (-2, 0, 1, 2)]
+        for cohort in COHORTS
+    ]
     asked = counts @ np.array(found) / counts.sum()
-    np.testing.assert_allclose(model.period_effects().estimate, asked, atol=0.03)
+    np.testing.assert_allclose(model.period_effects().estimate, asked, atol=1e-8)
     assert "released shares" in repr(model.period_effects())
 
 
@@ -174,7 +174,7 @@ def test_the_formula_has_no_effects_of_its_own():
     model = dp.EventStudy("y ~ 1 | id", schema=SCHEMA, period="year", start=2003, treated="new")
     with pytest.raises(dp.InputError, match="leave out the part behind"):
         model.entry(100)
-    with pytest.raises(dp.InputError, match="needs a formula"):
+    with pytest.raises(dp.InputError, match="for a formula and a schema"):
         dp.EventStudy(schema=SCHEMA, period="year").entry(100)
 
 

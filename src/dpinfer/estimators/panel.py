@@ -19,6 +19,7 @@ from dpinfer.schema.formula import parse, split_effects
 from dpinfer.schema.schema import Schema
 
 _MAX_PERIODS = 200  # of the period column: each but one is a column of the design
+_MIN_SHARE = 1e-3  # of a cohort, over that of the largest one
 _STAGGERED = (
     "persons start at different times, and one coefficient for all of them averages their effects with weights that "
     "may be negative: where effects grow with time it may even have the wrong sign (Goodman-Bacon 2021; Sun and "
@@ -248,11 +249,11 @@ class StartRegression(LinearRegression):
             variation[cell.cohort] = variation.get(cell.cohort, 0.0) + cell.rows * (
                 1 - cell.rows / total
             )
-        sizes = {
-            cohort: max(information[cohort], 0.0) / variation[cohort] for cohort in information
-        }
-        whole = sum(sizes.values())
-        return {cohort: size / whole for cohort, size in sizes.items()}
+        sizes = {cohort: information[cohort] / variation[cohort] for cohort in information}
+        # noise may leave nothing of a small cohort, or of all of them
+        least = _MIN_SHARE * max(*sizes.values(), 0.0) or 1.0
+        whole = sum(max(size, least) for size in sizes.values())
+        return {cohort: max(size, least) / whole for cohort, size in sizes.items()}
 
     def _relative(self) -> list[RelativePeriod]:
         """Return each period relative to the start as a combination of coefficients."""
