@@ -168,15 +168,28 @@ def _did_10k(_: Path) -> Panel:
     return Panel(table, schema, "y ~ x1 + x2", 10_000, "DifferenceInDifferences", options)
 
 
-def _event_8k(_: Path) -> Panel:
-    rng = _rng("syn_event_8k")
+def _event_table(name: str) -> tuple[pd.DataFrame, str]:
+    rng = _rng(name)
     recipe = _Recipe(8, "n", (0.5,), missing=0.1)
     treated = rng.random(POPULATION) < 0.35
     path = np.array([0, 0, 0, 0, 0.1, 0.2, 0.25, 0.25])
     table = recipe.drawn(rng, np.outer(treated, path))
     table["treated"] = _by_person(table, treated.astype(int))
-    options = {"period": "year", "start": 4, "treated": "treated", "window": (-4, 3)}
-    return Panel(table, recipe.schema(8, _TREATED), "y ~ x1", 8_000, "EventStudy", options)
+    return table, recipe.schema(8, _TREATED)
+
+
+def _event_8k(_: Path) -> Panel:
+    """Leads and lags as columns, compared with two periods before the start."""
+    table, schema = _event_table("syn_event_8k")
+    cells = " + ".join(f"{{(treated == 1) & (year == {year})}}" for year in (1, 2, 4, 5, 6, 7))
+    return Panel(table, schema, f"y ~ x1 + {cells} | id + year", 8_000)
+
+
+def _leads_8k(_: Path) -> Panel:
+    """The same as an event study, compared with the period before the start alone."""
+    table, schema = _event_table("syn_leads_8k")
+    options = {"period": "year", "start": 4, "treated": "treated", "window": (-3, 3)}
+    return Panel(table, schema, "y ~ x1", 8_000, "EventStudy", options)
 
 
 def _staggered_9k(_: Path) -> Panel:
@@ -237,6 +250,7 @@ DESIGNS: dict[str, Callable[[Path], Panel]] = {
     "syn_did_10k": _did_10k,
     "syn_event_8k": _event_8k,
     "syn_fe_20k": _fe_20k,
+    "syn_leads_8k": _leads_8k,
     "syn_staggered_9k": _staggered_9k,
     "syn_skewed_8k": _skewed_8k,
     "syn_collinear_6k": _collinear_6k,

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Self
 
 import numpy as np
@@ -31,8 +32,8 @@ _STAGGERED = (
 class EventCell:
     """One column of an event study: a cohort, or 0 for all, in one period relative to its start.
 
-    ``last`` says that the period stands for all beyond it, too; ``text`` is the column as a formula has it, and
-    ``rows`` the number of calendar periods that it has.
+    ``text`` is the column as a formula has it, ``label`` the period in words, and ``rows`` the number of calendar
+    periods that it has.
     """
 
     cohort: int
@@ -111,22 +112,26 @@ class StartRegression(LinearRegression):
     def cells(self, schema: Schema) -> tuple[EventCell, ...]:
         """Return the columns of the study, from public facts alone; the reference has none."""
         calendar = self._calendar(schema)
-        low, high = self._window
-        cells = [
-            cell
-            for cohort, first, who in self._starts(schema)
-            for k in range(low, high + 1)
-            if k != self._reference
-            for cell in [calendar.cell(who, cohort, first, (low, high), k)]
-            if cell.rows
-        ]
-        if not isinstance(self.start, str) or self.cohorts is not None:
-            if not cells:
+        window = self._window
+        if isinstance(self.start, str) and self.cohorts is None:
+            return self._pooled(calendar)
+        cells: list[EventCell] = []
+        for cohort, first, who in self._starts(schema):
+            found = [
+                calendar.cell(who, cohort, first, window, k)
+                for k in range(window[0], window[1] + 1)
+            ]
+            reference = [cell for cell in found if cell.period == self._reference]
+            compared = any(cell.rows for cell in reference)
+            if not reference:
+                compared = calendar.periods[0] < first
+            if not compared or first > calendar.periods[-1]:
                 raise InputError(
-                    f"no period of the window is in the calendar of {self.period!r}: check start= and window="
+                    f"the start {first} has no period to compare, or none from it on, among those of {self.period!r}, "
+                    f"{calendar.periods[0]} to {calendar.periods[-1]}: leave it out, or change reference="
                 )
-            return tuple(cells)
-        return self._pooled(calendar)
+            cells += [cell for cell in found if cell.rows and cell.period != self._reference]
+        return tuple(cells)
 
     def _calendar(self, schema: Schema) -> _Calendar:
         """Return the periods that the schema declares."""
@@ -155,26 +160,34 @@ class StartRegression(LinearRegression):
                 "it for each person"
             )
         if isinstance(self.start, str):
-            column = schema[self.start]
-            if not isinstance(column, Number) or column.kind != "integer":
+            self._require_start_column(schema)
+            who = f"{self._selected(schema)}({quoted(self.start)} =="
+            try:
+                cohorts = [int(cohort) for cohort in self.cohorts or ()]
+            except (TypeError, ValueError):
+                raise InputError("cohorts must be whole numbers, such as (2003, 2005)") from None
+            if not cohorts or len(set(cohorts)) < len(cohorts):
                 raise InputError(
-                    f"the start {self.start!r} must be an integer in the schema, in the units of {self.period!r}"
+                    "cohorts must be one or more different starts, such as (2003, 2005)"
                 )
-            return [
-                (
-                    int(cohort),
-                    int(cohort),
-                    f"{self._selected(schema)}({quoted(self.start)} == {int(cohort)})",
-                )
-                for cohort in self.cohorts or ()
-            ]
+            return [(cohort, cohort, f"{who} {cohort})") for cohort in cohorts]
         if self.cohorts is not None:
             raise InputError("cohorts= go with a column of starts: give its name as start=")
         if self.treated is None:
             raise InputError(
                 "treated= is missing: with one start for all, name the yes/no column of those who are treated"
             )
+        if isinstance(self.start, bool) or not isinstance(self.start, Integral):
+            raise InputError("start must be a whole number, or the name of a column")
         return [(0, int(self.start), self._selected(schema).removesuffix(" & "))]
+
+    def _require_start_column(self, schema: Schema) -> None:
+        assert isinstance(self.start, str)
+        column = schema[self.start]
+        if not isinstance(column, Number) or column.kind != "integer":
+            raise InputError(
+                f"the start {self.start!r} must be an integer in the schema, in the units of {self.period!r}"
+            )
 
     def _selected(self, schema: Schema) -> str:
         """Return the condition that a person is treated, with an & behind it; nothing where there is none."""
@@ -196,6 +209,7 @@ class StartRegression(LinearRegression):
         """Return the columns of all cohorts together: nobody counts who starts after the last period."""
         low, high = self._window
         assert isinstance(self.start, str)
+        self._require_start_column(Schema.of(self.schema))
         start = quoted(self.start)
         who = f"{self._selected(Schema.of(self.schema))}({start} <= {calendar.periods[-1]})"
         pooled = _Calendar(f"{calendar.name} - {start}", tuple(range(low, high + 1)))

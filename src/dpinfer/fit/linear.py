@@ -357,6 +357,14 @@ class LinearSteps(Stepped[LinearPlan]):
         coef = self._pilot_coef(moments, outcome_range, white, row_kappa)
         if self.plan.target == ORDINARY and releases.of(FIRST_STEP):
             row_kappa = self._row_kappa(moments.n, CLIP_SDS)
+        rows = 1.0
+        if self.design.within:
+            # Deviations of the m rows of a person go in many directions, so that ‖H‖ of a person is about √(1/m + 1/d)
+            # times the typical ‖u‖² of a row, and one row far out is 1/m of it: both κ are for a person as a whole.
+            rows = context.mean_rows
+            shorter = min(1.0, math.sqrt(1 / rows + 1 / len(coef)))
+            row_kappa *= shorter
+            column_kappa *= max(1.0, shorter * rows)
         numbers = context.numbers(moments.matrix, moments, column_kappa * len(coef))
         limits = self._winsor_limits(
             numbers, coef, moments.n, column_kappa, row_kappa, outcome_range
@@ -368,7 +376,7 @@ class LinearSteps(Stepped[LinearPlan]):
             pilot = self._pilot(matrix, coef, limits, moments, outcome_range, context)
             for release in releases.of(FIRST_STEP):
                 distance = math.sqrt(moments.n / len(coef)) / release.noise_sd / CLIP_SDS
-                pilot_clip = outcome_range.half / math.sqrt(row_kappa) * max(1.0, distance)
+                pilot_clip = outcome_range.half / math.sqrt(row_kappa * rows) * max(1.0, distance)
                 coef = self._pilot_step(gate, release, source, pilot, pilot_clip, context)
                 # winsor limits depend on the slopes
                 limits = self._winsor_limits(
