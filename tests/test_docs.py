@@ -106,6 +106,7 @@ WRITTEN = {
     "several-rows": ("release-people",),
     "publish": ("demo/release", "demo/ninety"),
     "counts": ("release-claims",),
+    "differences": ("release-clinics",),
 }
 
 

@@ -158,3 +158,13 @@ def test_tables_of_hardly_a_row_have_a_result(rows, budget):
     """Nobody has two rows: nothing is reported, and nothing fails."""
     result = fitted("y ~ x | person", budget, TABLE[:rows], adjacency="add-remove")
     assert not result.reported.any()
+
+
+def test_no_table_has_an_intercept(private):
+    """Every person has one of its own: it is in no list of what is missing either."""
+    assert [row["name"] for row in private.table()] == list(private.names[1:])
+    assert "(Intercept)" not in private.summary()
+    assert "7, all reported" in private.summary()
+    assert "(Intercept)" not in dp.plot.forest_text(private)
+    assert list(private.to_frame().index) == list(private.names[1:])
+    assert "7 coefficients" in repr(private)

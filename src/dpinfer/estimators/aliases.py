@@ -137,8 +137,8 @@ MODEL_ADVICE = (
     ModelAdvice(
         "fixed effects and other panel models",
         "panel panelols fixedeffects fe feols plm within areg reghdfe",
-        "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
-        _MARGINAL,
+        "{linear} with effects of persons and of periods: a formula such as y ~ x | id + year; other groups are a "
+        "category with public levels",
     ),
     ModelAdvice(
         "mixed models and random effects",
@@ -170,8 +170,9 @@ MODEL_ADVICE = (
     ),
     ModelAdvice(
         "difference in differences",
-        "did diffindiff differenceindifferences",
-        "{linear} with treated * after in the formula, where every row is another person",
+        "did diffindiff",
+        "dp.DifferenceInDifferences, dp.EventStudy, or {linear} with a formula such as y ~ after | id + year; treated "
+        "* after where every row is another person",
     ),
     ModelAdvice(
         "quantile and median regression",

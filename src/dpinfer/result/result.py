@@ -522,8 +522,9 @@ class FitResult(Estimates):
         if not self.privacy.private:
             title = "Regression, NOT PRIVATE"
         reported = int(self.reported.sum())
-        coefficients = f"{len(self.names)}, {reported} of them reported"
-        if reported == len(self.names):
+        count = len(self.names) - len(self.absorbed)
+        coefficients = f"{count}, {reported} of them reported"
+        if reported == count:
             coefficients = f"{reported}, all reported"
         facts = {
             **self.size,
