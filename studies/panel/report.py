@@ -21,8 +21,8 @@ _TIMES = 2.0  # Monte Carlo standard errors by which a cell may be below the bar
 _BAR = 0.93
 _EACH = 0.85
 _HEAD = (
-    "design", "persons", "d", "budget", "coverage avg / min", "effects by period", "band", "reported", "length med / max",
-    "replicates",
+    "design", "persons", "d", "budget", "coverage avg / min", "effects by period", "band", "reported",
+    "length med / max", "replicates",
 )  # fmt: skip
 
 
