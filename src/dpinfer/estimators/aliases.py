@@ -137,8 +137,8 @@ MODEL_ADVICE = (
     ModelAdvice(
         "fixed effects and other panel models",
         "panel panelols fixedeffects fe feols plm within areg reghdfe",
-        "{linear} with effects of persons and of periods: a formula such as y ~ x | id + year; other groups are a "
-        "category with public levels",
+        "{linear} with the ids, and periods, behind a bar in the formula; other groups are a category with public "
+        "levels",
     ),
     ModelAdvice(
         "mixed models and random effects",
@@ -171,8 +171,8 @@ MODEL_ADVICE = (
     ModelAdvice(
         "difference in differences",
         "did diffindiff",
-        "dp.DifferenceInDifferences, dp.EventStudy, or {linear} with a formula such as y ~ after | id + year; treated "
-        "* after where every row is another person",
+        "dp.DifferenceInDifferences, dp.EventStudy, or {linear} with ids behind a bar in the formula; treated * after "
+        "where every row is another person",
     ),
     ModelAdvice(
         "quantile and median regression",
