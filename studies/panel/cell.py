@@ -93,7 +93,7 @@ def replicate(cell: Cell, folder: Path, index: int) -> dict[str, Any]:
 
 
 def _compared(
-    estimate: Array, ends: Array, error: Array, against: tuple[Array, Array, Array]
+    estimate: Array, ends: Array, error: Array, against: tuple[Any, Array, Array]
 ) -> dict[str, Any]:
     reported, truth, std_error = against
     with np.errstate(invalid="ignore"):

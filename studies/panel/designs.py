@@ -61,7 +61,7 @@ class _Recipe:
     ar: float = _AR
     missing: float = 0.0
 
-    def drawn(self, rng: np.random.Generator, treatment: Array | float = 0.0) -> pd.DataFrame:
+    def drawn(self, rng: np.random.Generator, treatment: Any = 0.0) -> pd.DataFrame:
         """Return the table; ``treatment`` is added to the outcome, one number per person and period."""
         size = (POPULATION, self.periods)
         person = rng.normal(0, 1, POPULATION)

@@ -76,6 +76,8 @@ SHRINKS = (
 )
 """What a penalty does."""
 
+WITHIN = "within"
+"""The target of regressions with effects of persons: the coefficients of the within estimator."""
 _EFFECTS = (
     "Every unit has an intercept of its own, so that only changes within units count. A unit with one row, and a "
     "column that never changes within a unit, add nothing"
@@ -103,7 +105,7 @@ class Model:
     units of the outcome:  ``centre`` is the middle of its declared range, and the penalty c‖θ‖²,
     with c for an outcome scaled to [-1, 1], is c‖θ‖²/``penalty_scale`` in the same objective in
     those units.  ``unit`` says what a row counts; ``n`` is the public number of records or, with
-    ids, of units.  ``effects`` says that every unit has an intercept of its own.
+    ids, of units.
     """
 
     loss: str
@@ -117,7 +119,11 @@ class Model:
     penalty_scale: float = 1.0
     unit: Unit = ROW
     words: Words = Words()
-    effects: bool = False
+
+    @property
+    def effects(self) -> bool:
+        """Whether every unit has an intercept of its own."""
+        return self.target == WITHIN
 
     @property
     def logistic(self) -> bool:

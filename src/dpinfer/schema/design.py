@@ -183,7 +183,6 @@ class Design:
         if terms.effects:
             values = cls.of_formula(response, replace(terms, effects=False), kind, unit)
             _require_panel(values, kind)
-            _require_varying(terms, unit)
             return values.demeaned()
         if terms.offset is not None and kind != COUNT:
             raise InputError(_NO_OFFSET)
@@ -433,17 +432,6 @@ def _require_panel(design: Design, kind: str) -> None:
         raise InputError(
             "effects of persons need a column that they explain nothing of: add a term"
         )
-
-
-def _require_varying(terms: ModelTerms, unit: Unit) -> None:
-    """Refuse a term of columns that are the same in all rows of a unit, as the schema says."""
-    for block in terms.blocks:
-        names = {column.name for column in block.columns}
-        if names and names <= set(unit.constant):
-            raise InputError(
-                f"{block.parts[0].text!r} is the same in all rows of {unit.name}, as [unit] constant says: effects of "
-                "persons take all of it; drop it, or multiply it by a column that varies, such as a period"
-            )
 
 
 @dataclass(frozen=True)

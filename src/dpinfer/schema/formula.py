@@ -96,6 +96,8 @@ def parse(formula: str, schema: Schema) -> tuple[Response, ModelTerms]:
     _require_one_meaning_each(parts)
     terms = ModelTerms.of(parts, intercept=_ONE in right, offset=offset)
     terms = replace(terms, effects=effects)
+    if effects:
+        _require_varying(terms, schema)
     names_on_the_right = {column.name for column in terms.columns}
     for column in response.columns:
         if column.name in names_on_the_right:
@@ -172,6 +174,18 @@ def split_effects(formula: str) -> tuple[str, tuple[str, ...]]:
             )
         names.append(name)
     return formula[:place].rstrip(), tuple(names)
+
+
+def _require_varying(terms: ModelTerms, schema: Schema) -> None:
+    """Refuse a term of columns that are the same in all rows of a unit, as the schema says."""
+    for block in terms.blocks:
+        names = {column.name for column in block.columns}
+        if names and names <= set(schema.constant):
+            raise InputError(
+                f"{block.parts[0].text!r} is the same in all rows of {schema.unit.name}, as constant in the [unit] of "
+                "the schema says: effects of persons take all of it; drop it, or multiply it by a column that varies, "
+                "such as a period"
+            )
 
 
 def _bar(formula: str) -> int | None:

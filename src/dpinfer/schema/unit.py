@@ -57,7 +57,7 @@ class Unit:
     ``max_weight`` is a public bound of a unit's weight, below which nothing is trimmed.
 
     ``largest`` is how many rows a table has at most.  Noise is sized for it, and a larger table is
-    refused.  ``constant`` names columns that are the same in all rows of a unit.
+    refused.
     """
 
     name: str = "one record"
@@ -67,7 +67,6 @@ class Unit:
     weights: str = ""
     max_weight: float = 1.0
     largest: int = DEFAULT_MAX_RECORDS
-    constant: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.every and not _is_number(self.rows, 1.0):
@@ -197,16 +196,8 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
     rows = _rows(table, weighted=bool(weight_column))
     number = _number_of_units(table)
-    return Unit(
-        name,
-        column,
-        rows,
-        number,
-        weight_column,
-        max_weight,
-        _largest_table(table),
-        _constant(table),
-    )
+    largest = _largest_table(table)
+    return Unit(name, column, rows, number, weight_column, max_weight, largest)
 
 
 def entries_of(unit: Unit) -> dict[str, Any]:
@@ -219,8 +210,6 @@ def entries_of(unit: Unit) -> dict[str, Any]:
             table["rows"] = EVERY if unit.every else _word(float(unit.rows))
         if unit.number is not None:
             table["units"] = unit.number
-        if unit.constant:
-            table["constant"] = list(unit.constant)
     if unit.largest > DEFAULT_MAX_RECORDS:
         table["largest_table"] = unit.largest
     if len(table) > 1:
@@ -250,9 +239,9 @@ def _rows(table: Mapping[str, Any], *, weighted: bool) -> float | str:
     return 1.0 if weighted or rows == AVERAGE else EVERY
 
 
-def _constant(table: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the columns that are declared to be the same in all rows of a unit."""
-    names = table.get("constant", [])
+def constant_columns(unit: Any) -> tuple[str, ...]:
+    """Return the columns that ``unit``, a text or the table [unit], declares to be the same in all rows of a unit."""
+    names = unit.get("constant", []) if isinstance(unit, dict) else []
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         raise SchemaError(
             'constant must be a list of the columns that are the same in all rows of a unit, such as ["sex"]',
