@@ -370,7 +370,7 @@ class EventStudy(StartRegression):
     ...     "visits": [(k // 4 % 7) + (2 if k // 4 % 2 == 1 and k % 4 >= 2 else 0) for k in range(400)],
     ... }
     >>> schema = dp.Schema.parse('''
-    ... unit = {name = "one patient", column = "id", rows = "average"}
+    ... unit = {name = "one patient", column = "id"}
     ... columns.visits = {type = "number", low = 0, high = 20}
     ... columns.clinic = {type = "boolean"}
     ... columns.year = {type = "integer", low = 2001, high = 2004, levels = [2001, 2002, 2003, 2004]}
@@ -452,7 +452,7 @@ class DifferenceInDifferences(StartRegression):
     ...     "visits": [(k // 2 % 7) + (2 if k // 2 % 2 == 1 and k % 2 == 1 else 0) for k in range(200)],
     ... }
     >>> schema = dp.Schema.parse('''
-    ... unit = {name = "one patient", column = "id", rows = "average"}
+    ... unit = {name = "one patient", column = "id"}
     ... columns.visits = {type = "number", low = 0, high = 20}
     ... columns.clinic = {type = "boolean"}
     ... columns.year = {type = "integer", low = 2001, high = 2002, levels = [2001, 2002]}

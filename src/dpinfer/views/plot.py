@@ -606,7 +606,7 @@ def event_study(effects: PeriodEffects) -> Figure:
     ...     "visits": [k // 3 % 7 + k % 2 for k in range(300)],
     ... }
     >>> schema = dp.Schema.parse('''
-    ... unit = {name = "one patient", column = "id", rows = "average"}
+    ... unit = {name = "one patient", column = "id"}
     ... columns.visits = {type = "number", low = 0, high = 20}
     ... columns.clinic = {type = "boolean"}
     ... columns.year = {type = "integer", low = 2001, high = 2003, levels = [2001, 2002, 2003]}
