@@ -10,7 +10,7 @@ import statsmodels.formula.api as smf
 import dpinfer as dp
 
 YEARS = list(range(2000, 2008))
-SCHEMA = dp.Schema.parse(f"""
+PUBLIC = f"""
 unit = {{name = "one person", column = "id"}}
 columns.y = {{type = "number", low = -8, high = 8}}
 columns.new = {{type = "boolean"}}
@@ -18,7 +18,8 @@ columns.arm = {{type = "category", levels = ["old", "new"]}}
 columns.start = {{type = "integer", low = 2000, high = 2099, missing = 2099}}
 columns.year = {{type = "integer", low = 2000, high = 2007, levels = {YEARS}}}
 columns.day = {{type = "integer", low = 1, high = 365}}
-""")
+"""
+SCHEMA = dp.Schema.parse(PUBLIC)
 COHORTS = (2003, 2005)
 GROWTH = {2003: 0.1, 2005: 0.0}
 
@@ -110,6 +111,13 @@ def test_starts_that_differ_are_warned_of():
         study(start="start", cohorts=COHORTS, window=(-2, 2))
     assert pooled.period_effects().periods == (-2, 0, 1, 2)
     assert pooled.shares() == {}
+
+
+def test_persons_without_a_start_are_warned_of():
+    """They would be left out, and with them whom the treated are compared with."""
+    text = PUBLIC.replace("high = 2099, missing = 2099", "high = 2007")
+    with pytest.warns(UserWarning, match="rows without a start"):
+        study(start="start", cohorts=COHORTS, window=(-2, 2), schema=dp.Schema.parse(text))
 
 
 def test_a_private_study():

@@ -149,8 +149,8 @@ MODEL_ADVICE = (
     ModelAdvice(
         "GEE and clustered standard errors",
         "gee clustered cluster clusterrobust",
-        "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, every "
-        "row counts once, and the intervals are clustered",
+        "{linear} or {logistic} with ids, in [unit] of a schema or as units= of fit: whole persons are protected, "
+        "every row counts once, and the intervals are clustered",
     ),
     ModelAdvice(
         "survey weights, weighted least squares",

@@ -26,6 +26,10 @@ _STAGGERED = (
     "may be negative: where effects grow with time it may even have the wrong sign (Goodman-Bacon 2021; Sun and "
     "Abraham 2021). Give cohorts=, the public starts, for an effect of each cohort and their average by shares"
 )
+_WITHOUT_START = (
+    "rows without a start cannot be used, and by the schema nobody has a start after the last period: if some persons "
+    "are never treated, put such a number in the place of a missing one, as in high = 2099 and missing = 2099"
+)
 
 
 @dataclass(frozen=True)
@@ -221,8 +225,13 @@ class StartRegression(LinearRegression):
 
     def fit_read(self, design: Design, source: Pending, low_budget: str = "") -> Self:
         """Fit what `read` gave; starts that differ are warned of where there are no cohorts."""
-        if isinstance(self.start, str) and self.cohorts is None:
-            warnings.warn(_STAGGERED, UserWarning, stacklevel=4)
+        if isinstance(self.start, str):
+            column = self.schema_[self.start]
+            assert isinstance(column, Number)
+            if column.missing is None and column.high <= self._calendar(self.schema_).periods[-1]:
+                warnings.warn(_WITHOUT_START, UserWarning, stacklevel=4)
+            if self.cohorts is None:
+                warnings.warn(_STAGGERED, UserWarning, stacklevel=4)
         super().fit_read(design, source, low_budget)
         return self
 
