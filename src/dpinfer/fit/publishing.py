@@ -204,15 +204,20 @@ def in_the_geometry(design: Design, level: str) -> str:
 
     ``level`` is what the intercept is.
     """
-    one = "row" if design.unit.many else "record"
-    intercept = f". The intercept is the {level} at the released centre"
+    unreported = (
+        "A coefficient that is not reported is in the model like any other; its uncertainty is inside the intervals of "
+        "the others"
+    )
     if design.within:
-        intercept = ""
+        return (
+            "Units whose columns change most count less in the fit, by all of their rows. Where the model is right "
+            f"this changes nothing; where it is not, the others decide more. {unreported}"
+        )
+    one = "row" if design.unit.many else "record"
     return (
         f"{one.capitalize()}s far from the centre count less in the fit, with the weight w(x) that is released with "
         f"the result. Where the model is right this changes nothing; where it is not, {one}s near the centre decide "
-        "more. A coefficient that is not reported is in the model like any other; its uncertainty is inside the "
-        f"intervals of the others{intercept}"
+        f"more. {unreported}. The intercept is the {level} at the released centre"
     )
 
 
@@ -223,7 +228,10 @@ def ordinary_words(design: Design, name: str) -> str:
     """
     once = ""
     if design.within:
-        once = " and an intercept of every unit (the within estimator)"
+        return (
+            f"the coefficients of {name} with an intercept of every unit, the within estimator, with all columns of "
+            "the formula. Values beyond their declared bounds count as the bound"
+        )
     if not design.unit.many and not design.unit.weights:
         once = " and every record once"
     return (

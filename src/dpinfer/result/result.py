@@ -355,7 +355,7 @@ class FitResult(Estimates):
         if self.geometry is not None:
             if not self._nothing_usable and not self.model.effects:
                 statements.append(self.geometry.at(self.names))
-            statements += self.geometry.clippings()
+            statements += self.geometry.clippings(within=self.model.effects)
         if self.band is not None:
             if self.model.counts:
                 statements += self.band.of_counts()

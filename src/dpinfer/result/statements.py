@@ -294,10 +294,19 @@ class Geometry:
         listed = ", ".join(f"{name} to {ends}" for name, ends in self.ranges().items())
         return f"Winsorised: {listed}."
 
-    def clippings(self) -> list[str]:
-        """Say which numbers were winsorised, and what that means; nothing where none was."""
+    def clippings(self, *, within: bool = False) -> list[str]:
+        """Say which numbers were winsorised, and what that means; nothing where none was.
+
+        With effects of persons, ``within``, they are deviations from the means of a unit.
+        """
         if not self.clipped:
             return []
+        if within:
+            return [
+                f"{self.winsorised()} These are deviations from the mean of a unit, and those beyond a range count as "
+                "its end. The interval of such a coefficient allows for the bias that the released counts leave "
+                "possible."
+            ]
         return [
             f"{self.winsorised()} Values beyond a range count as its end, in the fit and in "
             "predictions. The interval of such a coefficient allows for the bias that the released "
