@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Python keeps what it has compiled, whatever the environment says: the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo map constants queries test search test-cluster test-page figures test-serve test-r dist sbom docs docs-version gallery lint format reproduce tight field split geometry linear counts units unpenalised edges describe ordinary lock clean
+.PHONY: demo map constants queries test search test-cluster test-page figures test-serve test-r dist sbom docs docs-version gallery lint format reproduce tight field split geometry linear counts units unpenalised edges describe ordinary panel lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
