@@ -359,9 +359,10 @@ class LinearSteps(Stepped[LinearPlan]):
             row_kappa = self._row_kappa(moments.n, CLIP_SDS)
         rows = 1.0
         if self.design.within:
-            # Deviations of the m rows of a person go in many directions, so that ‖H‖ of a person is about √(1/m + 1/d)
-            # times the typical ‖u‖² of a row, and one row far out is 1/m of it: both κ are for a person as a whole.
-            rows = context.mean_rows
+            # The m rows of a person have k = m - 1 deviations that are free, in many directions: ‖H‖ of a person is
+            # about √(1/k + 1/d) times the typical ‖u‖² of a row, and one value far out is 1/k of the longest row's.
+            # Both κ are for a person as a whole.
+            rows = max(context.mean_rows - 1.0, 1.0)
             shorter = min(1.0, math.sqrt(1 / rows + 1 / len(coef)))
             row_kappa *= shorter
             column_kappa *= max(1.0, shorter * rows)
