@@ -20,7 +20,7 @@ NAMES = [path.relative_to(ROOT).as_posix() for path in MODULES]
 PUBLIC = {  # what `dp.NAME` loads
     "Schema": "schema/schema.py", "plot": "views/plot.py", "report": "views/report.py",
     "simulate": "simulate/__init__.py", "datasets": "datasets.py", "Ledger": "privacy/ledger.py",
-    "Description": "result/description.py",
+    "Description": "result/description.py", "SurvivalCurves": "result/survival_curves.py",
     "FitResult": "result/result.py", "LedgerError": "errors.py", "Plan": "fit/penalised_plan.py",
     "ObjectivePerturbation": "fit/penalised_plan.py", "OutputPerturbation": "fit/penalised_plan.py",
     "PureDP": "privacy/budget.py", "ZCDP": "privacy/budget.py", "ApproxDP": "privacy/budget.py",

@@ -15,6 +15,7 @@ from dpinfer.mechanisms import column_sums, histograms, moment_sums, step_sums, 
 from dpinfer.mechanisms.column_sums import Cuts, Grouping, JointQuery, Levels, Numbers
 from dpinfer.mechanisms.moment_sums import COUNT_WEIGHT
 from dpinfer.mechanisms.risk import Risk
+from dpinfer.mechanisms.running_counts import TimeIntervals, root_norm, running_counts
 from dpinfer.mechanisms.step_sums import Linearization, Stack
 from dpinfer.numerics.links import IDENTITY
 from dpinfer.tables.cells import cells_of
@@ -78,6 +79,9 @@ CODE = {
     "second_moment": (sums.second_moment, {}),
     "moment_and_score": (sums.moment_and_score, {}),
     "exposure_total": (lambda a: sums.exposure_total(1.0), {}),
+    "running_counts": (
+        lambda a: running_counts(TimeIntervals(0.0, (1.0, 2.0), (1, 0)), a), {"late": False, "b": root_norm(3)}
+    ),
 }  # fmt: skip
 """Each query as the code makes it, and what the symbols of its sensitivity stand for."""
 

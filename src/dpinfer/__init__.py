@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpinfer import datasets, simulate
     from dpinfer.client import connect
     from dpinfer.description.describing import describe
+    from dpinfer.description.survival_release import survival_curves
     from dpinfer.estimators.models import (
         HuberRegression,
         LinearRegression,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from dpinfer.result.comparison import Comparison, compare
     from dpinfer.result.description import Description
     from dpinfer.result.result import FitResult
+    from dpinfer.result.survival_curves import SurvivalCurves
     from dpinfer.rows.workers import progress
     from dpinfer.schema.schema import Schema
     from dpinfer.views import plot, report
@@ -83,6 +85,7 @@ __all__ = [
     "Schema",
     "ServerError",
     "SmoothedQuantile",
+    "SurvivalCurves",
     "compare",
     "connect",
     "datasets",
@@ -96,6 +99,7 @@ __all__ = [
     "release_moments",
     "report",
     "simulate",
+    "survival_curves",
 ]
 
 # A program that needs one part of the library does not wait for the others, nor for the libraries they load
@@ -103,6 +107,7 @@ _MODULES = {
     "client": ("connect",),
     "datasets": ("datasets",),
     "description.describing": ("describe",),
+    "description.survival_release": ("survival_curves",),
     "estimators.models": (
         "HuberRegression",
         "LinearRegression",
@@ -127,6 +132,7 @@ _MODULES = {
     "result.comparison": ("Comparison", "compare"),
     "result.description": ("Description",),
     "result.result": ("FitResult",),
+    "result.survival_curves": ("SurvivalCurves",),
     "rows.workers": ("progress",),
     "schema.schema": ("Schema",),
     "simulate": ("simulate",),

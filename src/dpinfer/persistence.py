@@ -26,6 +26,8 @@ RESULT = "result.json"
 """The name of a result in the folder of a fit."""
 DESCRIPTION = "description.json"
 """The name of a description in its folder."""
+SURVIVAL = "survival.json"
+"""The name of survival curves in their folder."""
 
 _EMPTY = "empty array"
 

@@ -394,6 +394,26 @@ def test_exact_twins_are_not_reported_with_each_other_named():
     assert known >= 18
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_number_and_its_square_are_told_apart_where_the_hessian_tells_them(seed):
+    """Their correlation is .97: in whitened columns what each has by itself is as well known as all else."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(0, 60, 50_000)
+    y = 9 + 0.06 * x - 0.001 * x**2 + rng.standard_normal(len(x))
+    rows = np.column_stack([x, x**2, rng.integers(0, 2, len(x))])
+    fit = dp.LinearRegression(
+        bounds=([0.0, 0.0, 0.0], [60.0, 3600.0, 1.0]),
+        outcome=(0.0, 20.0),
+        budget=dp.ApproxDP(1.0, 1e-6),
+        insecure_seed=seed,
+    ).fit(rows, y)
+    plain = sm.OLS(y, sm.add_constant(rows)).fit(cov_type="HC0")
+    result = fit.result_
+    assert result.reported.all()
+    assert (result.std_error[1:] < 2 * plain.bse[1:]).all()
+    assert (np.abs(result.estimate - plain.params)[1:] < 4 * result.std_error[1:]).all()
+
+
 def test_targets_by_their_names():
     usual = fitted(1000)
     assert usual.model.target == "ordinary"

@@ -25,6 +25,7 @@ from dpinfer.privacy.release import delta_of
 from dpinfer.privacy.second_accountant import AccountantComparison
 from dpinfer.privacy.shares import UNITS
 from dpinfer.result.saved import ReplacedError, is_description
+from dpinfer.result.survival_curves import is_survival
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 
@@ -245,7 +246,9 @@ def _judged(path: Path, booked: Mapping[str, Entry]) -> dict[str, Any]:
     }
 
 
-def read_released(path: Path) -> dp.FitResult | dp.Description | dp.MomentRelease:
+def read_released(
+    path: Path,
+) -> dp.FitResult | dp.Description | dp.SurvivalCurves | dp.MomentRelease:
     """Read whatever a ledger may have an entry of."""
     if path.is_file() and is_moment_release(path.read_text(encoding="utf-8", errors="replace")):
         return dp.moments(path)
@@ -262,12 +265,14 @@ def open_ledger(path: Path, *, allow_larger_delta: bool = False) -> dp.Ledger:
     return dp.Ledger.open(path, allow_larger_delta=allow_larger_delta)
 
 
-def read_result(path: Path) -> dp.FitResult | dp.Description:
-    """Read a saved result or description."""
+def read_result(path: Path) -> dp.FitResult | dp.Description | dp.SurvivalCurves:
+    """Read a saved result, a description or survival curves."""
     try:
         document = path.read_text(encoding="utf-8")
         if is_description(document):
             return dp.Description.from_json(document)
+        if is_survival(document):
+            return dp.SurvivalCurves.from_json(document)
         return dp.FitResult.from_json(document)
     except UnicodeDecodeError:
         fault = "it is not UTF-8 text"
@@ -276,8 +281,8 @@ def read_result(path: Path) -> dp.FitResult | dp.Description:
     except InputError:
         fault = "it is no saved result of dpinfer, or was changed"
     raise InputError(
-        f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote, or the "
-        "description.json of `dpinfer describe`"
+        f"{str(path)!r} cannot be used: {fault}; give the result.json that `dpinfer fit` wrote, the "
+        "description.json of `dpinfer describe`, or the survival.json of `dpinfer survival`"
     )
 
 

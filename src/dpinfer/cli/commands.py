@@ -28,6 +28,10 @@ COMMANDS = {
         "Describe a table privately: Table 1, with intervals, booked in a ledger, written to a folder.",
         "dpinfer.cli.describe",
     ),
+    "survival": Command(
+        "Release survival curves privately: Kaplan-Meier with intervals and bands, medians, log-rank test.",
+        "dpinfer.cli.survival",
+    ),
     "fit": Command(
         "A private regression with confidence intervals, booked in a ledger, written to a folder.",
         "dpinfer.cli.fit",

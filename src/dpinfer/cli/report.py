@@ -15,8 +15,8 @@ from dpinfer.errors import InputError
 
 app = typer.Typer(add_completion=False, rich_markup_mode="rich")
 _HELP = """\
-RESULT is the result.json that a fit wrote, or the description.json of `dpinfer describe`.  The files go to its folder \
-unless --out names another.
+RESULT is the result.json that a fit wrote, the description.json of `dpinfer describe`, or the survival.json of \
+`dpinfer survival`.  The files go to its folder unless --out names another.
 
 With --side-by-side several results become one table with a column each: shown here, and with --out written as well.
 
@@ -37,7 +37,7 @@ def report(  # noqa: PLR0913  (the public face)
     level: Annotated[float | None, typer.Option(help="Confidence level, 0.95 by default.")] = None,
     text: Annotated[
         bool,
-        typer.Option("--text", help="Show the forest plot, or Table 1, in letters; write nothing."),
+        typer.Option("--text", help="Show the plot, or the table, in letters; write nothing."),
     ] = False,
     side_by_side: Annotated[
         bool, typer.Option("--side-by-side", help="Put several results beside each other.")
@@ -74,9 +74,11 @@ def report(  # noqa: PLR0913  (the public face)
         if text:
             raise InputError("--side-by-side is shown as text without --out: leave out --text")
         for path in results:  # errors of the command line, with their remedies
-            if isinstance(read_result(path), dp.Description):
+            saved = read_result(path)
+            if not isinstance(saved, dp.FitResult):
+                word = "a description" if isinstance(saved, dp.Description) else "survival curves"
                 raise InputError(
-                    f"{str(path)!r} is a description, and results of fits stand side by side: leave it out"
+                    f"{str(path)!r} is {word}, and results of fits stand side by side: leave it out"
                 )
         compared = dp.compare(results, name or None, level=level or _LEVEL, ratios=ratios)
         _several(compared, out, title, console)
@@ -166,7 +168,7 @@ def _single(
     *,
     text: bool,
 ) -> None:
-    """Write the report of one result or description."""
+    """Write the report of what was saved."""
     saved = read_result(path)
     folder = out or path.parent
     if text:
@@ -181,9 +183,11 @@ def _single(
     console.show(*(f"wrote {path}" for path in paths))
 
 
-def _in_letters(saved: dp.FitResult | dp.Description, level: float) -> tuple[str, str]:
-    """Return a result or a description as text for this terminal, and for a program."""
-    if isinstance(saved, dp.Description):
+def _in_letters(
+    saved: dp.FitResult | dp.Description | dp.SurvivalCurves, level: float
+) -> tuple[str, str]:
+    """Return what was saved as text for this terminal, and for a program."""
+    if not isinstance(saved, dp.FitResult):
         summary = saved.summary()
         return summary, summary
     return sketch(saved, level), dp.plot.forest_text(saved, level)

@@ -301,7 +301,7 @@ def describing(
         raise InputError(f"adjacency={str(relation)!r} needs ids: give the schema a [unit] column")
     wanted = _wanted(schema, columns)
     shown = [one.column for one in wanted]
-    group_column = _group_column(schema, by)
+    group_column = group_by(schema, by)
     weights = _weights(shown, shares)
     column_sets = [_column_set(shown, weights, Grouping(), relation.counted and unit.equal_weights)]
     if group_column is not None:
@@ -344,7 +344,8 @@ def _wanted(schema: Schema, columns: Sequence[str] | None) -> list[Described]:
     return found
 
 
-def _group_column(schema: Schema, by: str | None) -> Described | None:
+def group_by(schema: Schema, by: str | None) -> Described | None:
+    """Return the column whose levels are the groups, or an expression of columns; None for no groups."""
     if by is None:
         return None
     if not isinstance(by, str):

@@ -400,12 +400,9 @@ class Equation:
         hessian = self.hessian
         law = self.solved()
         # if other columns explain a number nearly completely, its remaining information may be all due to the
-        # change of the Hessian along the step; what the rarity of a level cuts is its own noise
-        own = (
-            S.variance_sd
-            if last.exact
-            else np.hypot(S.variance_sd * np.sqrt(hessian.cut), law.changed)
-        )
+        # change of the Hessian along the step; what the rarity of a level cuts is its own noise.  All other noise of
+        # a column's information is in the law of H, which knows collinear columns as well as others: it is white
+        own = np.hypot(S.variance_sd * np.sqrt(hessian.cut), law.changed)
         few = self.few
         level = few.level
         if last.exact:

@@ -14,16 +14,18 @@ from dpinfer.privacy.ledger import Ledger
 from dpinfer.result.description import Description
 from dpinfer.result.question import Question, public_facts
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import Privacy, errors_counted
+from dpinfer.result.statements import REPORTED, Privacy, errors_counted
+from dpinfer.result.survival_curves import SurvivalCurves
 from dpinfer.schema.formula import parse_features
 from dpinfer.views.page import MAY_NOT
 from dpinfer.views.promise import about_one, suspicion
 
-Released = FitResult | Description | MomentRelease
+Released = FitResult | Description | SurvivalCurves | MomentRelease
 """Whatever a ledger may have an entry of."""
 
 _NO_TOTAL = "not stated here: it is in the ledger of the data"
 _DESCRIBED = "counts, shares, means, standard deviations and quartiles of columns"
+_CURVES = "survival curves with cumulative incidence by cause, medians, restricted means and log-rank tests"
 _ANSWERED = "every least-squares regression, mean and correlation of the released columns"
 
 
@@ -89,6 +91,8 @@ class ReleaseFacts:
         booking = None if ledger is None else LedgerFacts.of(ledger, privacy)
         if isinstance(released, FitResult):
             return _of_fit(released, title, booking)
+        if isinstance(released, SurvivalCurves):
+            return _of_curves(released, title, booking)
         if isinstance(released, Description):
             return cls(
                 title=title or "Description of a table",
@@ -153,6 +157,25 @@ def _of_fit(result: FitResult, title: str | None, booking: LedgerFacts | None) -
     )
 
 
+def _of_curves(
+    curves: SurvivalCurves, title: str | None, booking: LedgerFacts | None
+) -> ReleaseFacts:
+    return ReleaseFacts(
+        title=title or f"Survival curves: {curves.names['event']} by {curves.names['time']}",
+        estimand=_CURVES,
+        method="running sums of exits with calibrated noise, docs/method.md of dpinfer, section 12",
+        records=curves.unit.size(curves.n),
+        n=curves.n,
+        columns=tuple(curves.public_facts()),
+        privacy=curves.privacy,
+        limits=curves.caveats(),
+        reported=_reported(
+            [row["status"] == REPORTED for row in curves.curve_rows()], "points of survival curves"
+        ),
+        booking=booking,
+    )
+
+
 def _title(name: str, question: Question | None) -> str:
     model = name[:1].upper() + name[1:]
     return model if question is None else f"{model}: {question.asked}"
@@ -169,7 +192,7 @@ def disclosure(
 
     Parameters
     ----------
-    released : FitResult, Description or MomentRelease
+    released : FitResult, Description, SurvivalCurves or MomentRelease
         A private release.
     title : str, optional
         The title of the release; by default the model with its formula.

@@ -1,6 +1,5 @@
 """Figures of results, studies and forecasts with matplotlib; no function changes global state."""
 
-import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -57,8 +56,10 @@ from dpinfer.views.forest import (
     wrapped,
 )
 from dpinfer.views.forest_text import forest_text
+from dpinfer.views.notebook_figure import NotebookFigure
+from dpinfer.views.survival_plot import survival
 
-__all__ = ["compare", "coverage", "event_study", "forecast", "forest", "forest_text"]
+__all__ = ["compare", "coverage", "event_study", "forecast", "forest", "forest_text", "survival"]
 
 _WIDTH = 10.0  # inches of a figure
 _ROW_HEIGHT = 0.27  # inches of a row
@@ -78,20 +79,13 @@ _TICKS = 7
 Reference = FitResult | tuple[npt.ArrayLike, npt.ArrayLike]
 
 
-class _Picture(Figure):
-    """Notebooks show it without pyplot, which would be global state."""
-
-    def _repr_png_(self) -> bytes:
-        buffer = io.BytesIO()
-        self.savefig(buffer, format="png", dpi=100)
-        return buffer.getvalue()
+def _figure(height: float) -> NotebookFigure:
+    return NotebookFigure(figsize=(_WIDTH, height), dpi=150, layout="constrained")
 
 
-def _figure(height: float) -> _Picture:
-    return _Picture(figsize=(_WIDTH, height), dpi=150, layout="constrained")
-
-
-def _stacked(groups: Sequence[Sequence[ForestRow]], row_height: float) -> tuple[_Picture, Any]:
+def _stacked(
+    groups: Sequence[Sequence[ForestRow]], row_height: float
+) -> tuple[NotebookFigure, Any]:
     """Return a figure with one panel per group of rows, and its panels from top to bottom."""
     counts = [len(group) for group in groups]
     height = _FRAME_HEIGHT + row_height * max(4, sum(counts)) + 0.45 * (len(groups) - 1)

@@ -45,7 +45,7 @@ def registry(
 
     Parameters
     ----------
-    released : FitResult, Description or MomentRelease
+    released : FitResult, Description, SurvivalCurves or MomentRelease
         A private release.
     answers : mapping, optional
         What a release cannot know: ``data_curator``, ``data_curator_type``, ``intended_use``,

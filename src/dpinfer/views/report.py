@@ -27,9 +27,10 @@ from dpinfer.result.question import Question
 from dpinfer.result.readable_units import about_units, label
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import BY_RECORDS
+from dpinfer.result.survival_curves import SurvivalCurves
 from dpinfer.schema.design import COUNT
 from dpinfer.views import forest as pictures
-from dpinfer.views import page, table_page
+from dpinfer.views import page, survival_page, table_page
 from dpinfer.views.disclosure import disclosure
 from dpinfer.views.forest_page import RESULT_NARROW, RESULT_WIDE, result_picture
 from dpinfer.views.page import MAY_NOT, NOT_PRIVATE, Section
@@ -50,6 +51,8 @@ __all__ = [
 ]
 
 _LEVEL = 0.95  # of intervals, where nobody says another
+Saved = FitResult | Description | SurvivalCurves
+"""What a report is about."""
 
 _STEPS = {
     "scales": "where the values of the columns lie",
@@ -220,7 +223,7 @@ _RATIO_ENDS = {"estimate": "", "low": "_low", "high": "_high"}
 
 
 def html(
-    result: FitResult | Description,
+    result: Saved,
     *,
     title: str | None = None,
     level: float | None = None,
@@ -228,12 +231,13 @@ def html(
 ) -> str:
     """Return a page about a result: table, forest plot, privacy statement, estimand, limits, citation.
 
-    The page of a description is Table 1 with small bars.  It has no script and loads nothing,
-    prints on A4, fits a phone, and can be read aloud.  All names are escaped.
+    The page of a description is Table 1 with small bars, that of survival curves has their plots.
+    It has no script and loads nothing, prints on A4, fits a phone, and can be read aloud.  All names
+    are escaped.
 
     Parameters
     ----------
-    result : FitResult or Description
+    result : FitResult, Description or SurvivalCurves
         What is released.
     title : str, optional
         The heading; by default a general one.
@@ -260,6 +264,8 @@ def html(
     level = _level_of(result, level)
     if isinstance(result, Description):
         return table_page.html(result, title)
+    if isinstance(result, SurvivalCurves):
+        return survival_page.html(result, title)
     heading = title or _TITLE
     warning = None
     if not result.privacy.private:
@@ -318,27 +324,25 @@ def _estimates(result: FitResult, level: float) -> dict[str, Any]:
     }
 
 
-def _level_of(result: FitResult | Description, level: float | None) -> float:
+def _level_of(result: Saved, level: float | None) -> float:
     """Return the level of the intervals of a document; that of a description was decided with it."""
-    own = result.confidence if isinstance(result, Description) else _LEVEL
-    if level is None:
-        return own
-    if isinstance(result, Description) and level != own:
+    if isinstance(result, FitResult):
+        return _LEVEL if level is None else level
+    if level not in (None, result.confidence):
+        word = "this description" if isinstance(result, Description) else "these curves"
         raise InputError(
-            f"the intervals of this description are of level {own:g}, which was decided when it was "
+            f"the intervals of {word} are of level {result.confidence:g}, which was decided when it was "
             "released: leave level out"
         )
-    return level
+    return result.confidence
 
 
-def markdown(
-    result: FitResult | Description, *, title: str | None = None, level: float | None = None
-) -> str:
+def markdown(result: Saved, *, title: str | None = None, level: float | None = None) -> str:
     """Return the table of a result or of a description in Markdown, with all statements.
 
     Parameters
     ----------
-    result : FitResult or Description
+    result : FitResult, Description or SurvivalCurves
         What is released.
     title : str, optional
         The heading; by default a general one.
@@ -362,6 +366,8 @@ def markdown(
     level = _level_of(result, level)
     if isinstance(result, Description):
         return table_page.markdown(result, title)
+    if isinstance(result, SurvivalCurves):
+        return survival_page.markdown(result, title)
     heading = title or _TITLE
     lines = [f"# {markdown_text(heading)}", ""]
     if not result.privacy.private:
@@ -380,12 +386,12 @@ def markdown(
     return "\n".join(lines) + "\n"
 
 
-def csv(result: FitResult | Description, *, level: float | None = None) -> str:
+def csv(result: Saved, *, level: float | None = None) -> str:
     """Return the table of a result or of a description as CSV, with all digits.
 
     Parameters
     ----------
-    result : FitResult or Description
+    result : FitResult, Description or SurvivalCurves
         What is released.
     level : float, optional
         The confidence level; 0.95 by default.  A description has its own.
@@ -423,6 +429,8 @@ def csv(result: FitResult | Description, *, level: float | None = None) -> str:
     level = _level_of(result, level)
     if isinstance(result, Description):
         return table_page.csv(result)
+    if isinstance(result, SurvivalCurves):
+        return survival_page.csv(result)
     details = _row_details(result)
     rows = [
         row | details[row["instead_of"] or row["name"]]
@@ -510,7 +518,7 @@ def _of_all_rows(result: FitResult) -> dict[str, Any]:
 
 
 def write(
-    result: FitResult | Description,
+    result: Saved,
     folder: str | os.PathLike[str],
     *,
     title: str | None = None,
@@ -520,7 +528,7 @@ def write(
 
     Parameters
     ----------
-    result : FitResult or Description
+    result : FitResult, Description or SurvivalCurves
         What is released.
     folder : path
         The folder, which is made if it is not there.
@@ -534,7 +542,7 @@ def write(
     list of Path
         The files: ``result.json``, ``coefficients.csv``, ``report.html`` and ``forest.png``; of a
         description ``description.json`` and Table 1 as ``table1.html``, ``.csv``, ``.md`` and
-        ``.tex``.
+        ``.tex``; of survival curves ``survival.json``, ``.html``, ``.csv``, ``.md`` and ``.png``.
 
     Notes
     -----
@@ -553,6 +561,8 @@ def write(
     level = _level_of(result, level)
     if isinstance(result, Description):
         return page.written(folder, table_page.contents(result, title))
+    if isinstance(result, SurvivalCurves):
+        return page.written(folder, survival_page.contents(result, title))
     contents = {
         "result.json": result.to_json().encode(),
         "coefficients.csv": csv(result, level=level).encode(),
