@@ -6,7 +6,7 @@ READY := .venv/.ready
 # Python keeps what it has compiled, whatever the environment says: the tests start many processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo map constants queries test search test-cluster test-page figures test-serve test-r dist sbom docs docs-version gallery lint format reproduce tight field split geometry linear counts units unpenalised edges describe survival_curves ordinary lock clean
+.PHONY: demo map constants queries test search test-cluster test-page figures test-serve test-r dist sbom docs docs-version gallery lint format reproduce tight field split geometry linear counts units unpenalised edges describe survival_curves ordinary panel lock clean
 
 demo: $(READY)
 	$(BIN)/dpinfer demo --out demo --force
@@ -137,8 +137,8 @@ field: $(READY)
 # The split of the budget (docs/split.md), the unpenalised target (docs/unpenalised.md), fits in a private geometry
 # (docs/geometry-study.md; about an hour on 2 cores, goes on where it stopped), least squares and its rivals
 # (docs/linear-study.md; half an hour, goes on), counts (docs/counts-study.md; a quarter of an hour, goes on), persons with several rows and sampling weights (docs/units-study.md; half
-# an hour, goes on), Table 1 (docs/describe-study.md; goes on), survival curves (docs/survival-curves-study.md; goes on).
-split geometry linear counts units describe survival_curves: $(READY)
+# an hour, goes on), effects of persons (docs/panel-study.md; an hour, goes on), Table 1 (docs/describe-study.md; goes on), survival curves (docs/survival-curves-study.md; goes on).
+split geometry linear counts units describe survival_curves panel: $(READY)
 	@test -n "$(DATA)" || { echo "name the data folder: make $@ DATA=folder"; exit 2; }
 	$(BIN)/python -m studies.$@ --data "$(DATA)" $(FLAGS)
 

@@ -107,6 +107,7 @@ WRITTEN = {
     "publish": ("demo/release", "demo/ninety"),
     "counts": ("release-claims",),
     "survival": ("release-cohort",),
+    "differences": ("release-clinics",),
 }
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         PoissonRegression,
         QuantileRegression,
     )
+    from dpinfer.estimators.panel import DifferenceInDifferences, EventStudy
     from dpinfer.fit.bounds import learn_bounds
     from dpinfer.fit.choose import infer
     from dpinfer.fit.hazard import HazardPlan
@@ -55,7 +56,9 @@ __all__ = [
     "BudgetError",
     "Comparison",
     "Description",
+    "DifferenceInDifferences",
     "DpinferError",
+    "EventStudy",
     "FitResult",
     "GeometryPlan",
     "HazardPlan",
@@ -118,6 +121,7 @@ _MODULES = {
         "PoissonRegression",
         "QuantileRegression",
     ),
+    "estimators.panel": ("DifferenceInDifferences", "EventStudy"),
     "fit.bounds": ("learn_bounds",),
     "fit.choose": ("infer",),
     "fit.linear": ("LinearPlan",),

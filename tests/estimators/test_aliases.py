@@ -33,7 +33,7 @@ PAGE = (Path(__file__).parents[2] / "docs/models.md").read_text(encoding="utf-8"
         ("ZeroInflatedPoisson", "and dp.LogisticRegression of any against none"),
         ("OrderedModel", "dp.LogisticRegression of a cut"),
         ("CoxPHFitter", "risk sets"),
-        ("PanelOLS", "a category with public levels"),
+        ("PanelOLS", "behind a bar in the formula"),
         ("MixedLM", "no sum over records"),
         ("WLS", "weights= of fit"),
         ("IV2SLS", "not built yet"),

@@ -104,6 +104,25 @@ def _arrays(model, n=4000, **options):
     return model(bounds=([18, 0, 0], [100, 5, 1]), insecure_seed=SEED, **options).fit(X, y).result_
 
 
+def _panel(persons=2000, years=(2001, 2002, 2003, 2004), **options):
+    rng = np.random.default_rng(6)
+    ids = np.repeat(np.arange(persons), len(years))
+    effect = rng.normal(0, 1, persons)[ids]
+    x = np.clip(effect + rng.standard_t(4, len(ids)), -8, 8)
+    year = np.tile(years, persons)
+    y = np.clip(effect + 0.4 * x + 0.1 * (year - 2001) + rng.normal(0, 0.5, len(ids)), -12, 12)
+    table = {"id": ids, "x": x, "year": year, "y": y}
+    schema = dp.Schema.parse(f"""
+    unit = {{name = "one person", column = "id"}}
+    columns.y = {{type = "number", low = -12, high = 12}}
+    columns.x = {{type = "number", low = -80, high = 80}}
+    columns.year = {{type = "integer", low = 2001, high = 2004, levels = {list(years)}}}
+    """)
+    formula = "y ~ x | id + year"
+    model = dp.LinearRegression(formula, schema=schema, insecure_seed=SEED, **options)
+    return model.fit(table).result_
+
+
 OBJECTIVE, GAUSSIAN, OUTPUT = (
     dp.ObjectivePerturbation(),
     dp.ObjectivePerturbation("gaussian"),
@@ -169,6 +188,10 @@ FITS = {
     "asked counts": lambda: _counted(budget=dp.ApproxDP(1.0, 1e-6)),
     "asked counts add-remove": lambda: _counted(
         plan=dp.PoissonPlan(dp.ZCDP(0.5), neighbours="add-remove")
+    ),
+    "effects of persons": lambda: _panel(budget=dp.ApproxDP(1.0, 1e-6)),
+    "effects of persons add-remove": lambda: _panel(
+        budget=dp.ZCDP(0.1), adjacency="add-remove", tail="cautious"
     ),
     "asked rates by units": lambda: _rates(budget=dp.ZCDP(0.5), rows="average"),
     "every row of rates": lambda: _rates(budget=dp.ZCDP(0.5)),

@@ -147,7 +147,7 @@ BAD = {
     "outcome on the right": ("ill ~ cost", "leave it out"),
     "broken": ("ill ~ age +", "cannot be read"),
     "twice ~": ("ill ~ ~", "cannot be read"),
-    "bar": ("ill ~ age | w", "write one part"),
+    "bar": ("ill ~ age | w | id", "behind | stand names"),
     "not text": (3, "must be text such as"),
     "too long": ("ill ~ " + "age + " * 1000, "at most 5000 characters"),
     "left compared beyond its bounds": (

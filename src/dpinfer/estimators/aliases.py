@@ -145,8 +145,8 @@ MODEL_ADVICE = (
     ModelAdvice(
         "fixed effects and other panel models",
         "panel panelols fixedeffects fe feols plm within areg reghdfe",
-        "{linear} or {logistic} with the groups as a category with public levels: few groups, with many records each",
-        _MARGINAL,
+        "{linear} with the ids, and periods, behind a bar in the formula; other groups are a category with public "
+        "levels",
     ),
     ModelAdvice(
         "mixed models and random effects",
@@ -178,8 +178,9 @@ MODEL_ADVICE = (
     ),
     ModelAdvice(
         "difference in differences",
-        "did diffindiff differenceindifferences",
-        "{linear} with treated * after in the formula, where every row is another person",
+        "did diffindiff",
+        "dp.DifferenceInDifferences, dp.EventStudy, or {linear} with ids behind a bar in the formula; treated * after "
+        "where every row is another person",
     ),
     ModelAdvice(
         "quantile and median regression",

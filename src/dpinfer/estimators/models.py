@@ -38,7 +38,7 @@ from dpinfer.schema.columns import Level, Number, tidied
 from dpinfer.schema.design import COUNT, HAZARD, UNSCALED, CountScale, Design, OutcomeScale
 from dpinfer.schema.expressions import quoted
 from dpinfer.schema.follow_up import FollowUp
-from dpinfer.schema.formula import names_of, parse
+from dpinfer.schema.formula import names_of, parse, split_effects
 from dpinfer.schema.guesses import Shares
 from dpinfer.schema.schema import Schema
 from dpinfer.schema.terms import Response
@@ -50,6 +50,9 @@ from dpinfer.tables.memory import read_terms
 from dpinfer.tables.table import read, table_of
 
 Bounds = tuple[npt.ArrayLike, npt.ArrayLike]
+
+PERSON = "person"
+"""The effects that a linear regression may have: an intercept of every person."""
 
 _OF_RESULTS = frozenset(
     name
@@ -318,6 +321,11 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
     def _linear(self, X: Any) -> Array:
         """Return intercept plus coefficients times columns, in original units."""
         check_is_fitted(self)
+        if self.result_.model.effects:
+            raise InputError(
+                "a model with effects of persons predicts no outcome, as no person's effect is estimated: ask for a "
+                "difference of two rows as a contrast of coefficients"
+            )
         if self.formula is None:
             values = self._array(X, reset=False)
         else:
@@ -841,6 +849,11 @@ class LinearRegression(LinearRegressor):
         release.
     budget : ZCDP, ApproxDP or NoPrivacy, optional
         What the fit may cost.
+    effects : "person", optional
+        An intercept for every person, the unit of the schema (fixed effects): the coefficients are those of the
+        within estimator, every row counting once. With effects of periods too, ``"y ~ x | id + year"`` says it in the
+        formula, as in fixest: the column of the ids comes first, and the others are columns with a coefficient
+        for each level.
     penalty : None
         There is no penalty; the parameter is that of the other models.
     schema, bounds, yes_no, far_values : optional
@@ -875,6 +888,25 @@ class LinearRegression(LinearRegressor):
 
     tail: str = "balanced"
     far_values: str | None = None
+    effects: str | None = None
+
+    @property
+    def asked_formula(self) -> str | None:
+        """Return the formula, with the effects of persons in it."""
+        if self.effects is None:
+            return self.formula
+        if self.effects != PERSON:
+            raise InputError(
+                f"effects= is {PERSON!r} or left out, not {self.effects!r}; effects of other columns are terms, as in "
+                "'y ~ x + C(year)'"
+            )
+        if self.formula is None:
+            raise InputError(
+                "effects of persons need a formula and a schema with a [unit]: arrays have none"
+            )
+        if split_effects(self.formula)[1]:
+            return self.formula
+        return f"{self.formula} | {quoted(Schema.of(self.schema).unit.column or PERSON)}"
 
     def _loss(self, n: int, design: Design) -> LeastSquares:  # noqa: ARG002
         return LeastSquares(self.tail)

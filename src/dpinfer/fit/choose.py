@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from dpinfer.errors import InputError
 from dpinfer.fit.hazard import HazardSteps
-from dpinfer.fit.linear import LinearSteps
+from dpinfer.fit.linear import LeastSquares, LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.ordinary import Ordinary
 from dpinfer.fit.penalised import Penalised
@@ -46,6 +46,11 @@ def choose(design: Design, options: Options, n: int | None = None) -> Recipe:
     require_ids(design, options)
     if n is not None and options.counted and not design.unit.many:
         design = design.for_records(n)
+    if design.within and not isinstance(options.loss, LeastSquares):
+        raise InputError(
+            "effects of persons are for least squares: use LinearRegression, or leave out the part of the formula "
+            "behind |"
+        )
     if not isinstance(options.loss, NoLoss):
         check_loss(options.loss)
     for recipe in RECIPES:

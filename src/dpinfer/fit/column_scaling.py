@@ -39,10 +39,11 @@ def scaled_columns(design: Design) -> Indices:
 
     They are main effects alone.  A number times a factor is 0 for the records of other levels, and must
     stay so; a power or a product is scaled by the ranges of its factors, and a spline by its public knots.
+    Deviations from the means of a person are scaled where they are those of a number.
     """
-    columns = design.columns
+    columns = design.of_values.columns
     alone = (columns.group[:, None] == columns.group).sum(axis=0) == 1
-    number = ~columns.dummy & alone & ~answers(design)
+    number = ~columns.dummy & alone & ~answers(design.of_values)
     number[: int(design.intercept)] = False
     number[[j for j, _ in design.products]] = False
     for spline in design.splines:
@@ -309,7 +310,11 @@ def release_scaling(
         int(j): Histograms(tuple(ends[k]), tuple(counts[k]), releases[0].noise_sd)
         for k, j in enumerate(columns)
     }
-    two_valued = [j for j, one in histograms.items() if one.two_valued and _stands_alone(j, design)]
+    two_valued = []
+    if not design.within:
+        two_valued = [
+            j for j, one in histograms.items() if one.two_valued and _stands_alone(j, design)
+        ]
     scaling = public_scaling(design)
     scaling.middle[columns] = (low + high) / 2
     scaling.half[columns] = (high - low) / 2

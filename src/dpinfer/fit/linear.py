@@ -273,6 +273,11 @@ class LinearSteps(Stepped[LinearPlan]):
         plan = super()._plan(design, options, tail=tail, **more)
         if plan is not None and tail not in (BALANCED, plan.tail):
             raise InputError("a LinearPlan has its tail: leave out tail=")
+        if plan is not None and design.within and (plan.target == ROBUST or plan.tail == ALL):
+            raise InputError(
+                f"effects of persons go with the target {ORDINARY!r} and a tail that is {BALANCED!r} or {CAUTIOUS!r}: "
+                "the score of a person is bounded as a whole"
+            )
         return plan
 
     @classmethod
@@ -324,7 +329,7 @@ class LinearSteps(Stepped[LinearPlan]):
     def words(self, n: int | None) -> Words:  # noqa: ARG002  (nothing depends on it)
         """Return name, estimand and method for reports."""
         geometry = in_the_geometry(self.design, "prediction")
-        name = self.NAME
+        name = f"{self.NAME} with effects of persons" if self.design.within else self.NAME
         clipped = UNITS_CLIPPED if self.every else _IN_THE_BAND
         about = [ordinary_words(self.design, self.NAME), clipped, geometry]
         if self.plan.target == ROBUST:
@@ -352,6 +357,15 @@ class LinearSteps(Stepped[LinearPlan]):
         coef = self._pilot_coef(moments, outcome_range, white, row_kappa)
         if self.plan.target == ORDINARY and releases.of(FIRST_STEP):
             row_kappa = self._row_kappa(moments.n, CLIP_SDS)
+        rows = 1.0
+        if self.design.within:
+            # The m rows of a person have k = m - 1 deviations that are free, in many directions: ‖H‖ of a person is
+            # about √(1/k + 1/d) times the typical ‖u‖² of a row, and one value far out is 1/k of the longest row's.
+            # Both κ are for a person as a whole.
+            rows = max(context.mean_rows - 1.0, 1.0)
+            shorter = min(1.0, math.sqrt(1 / rows + 1 / len(coef)))
+            row_kappa *= shorter
+            column_kappa *= max(1.0, shorter * rows)
         numbers = context.numbers(moments.matrix, moments, column_kappa * len(coef))
         limits = self._winsor_limits(
             numbers, coef, moments.n, column_kappa, row_kappa, outcome_range
@@ -363,7 +377,7 @@ class LinearSteps(Stepped[LinearPlan]):
             pilot = self._pilot(matrix, coef, limits, moments, outcome_range, context)
             for release in releases.of(FIRST_STEP):
                 distance = math.sqrt(moments.n / len(coef)) / release.noise_sd / CLIP_SDS
-                pilot_clip = outcome_range.half / math.sqrt(row_kappa) * max(1.0, distance)
+                pilot_clip = outcome_range.half / math.sqrt(row_kappa * rows) * max(1.0, distance)
                 coef = self._pilot_step(gate, release, source, pilot, pilot_clip, context)
                 # winsor limits depend on the slopes
                 limits = self._winsor_limits(
@@ -395,6 +409,8 @@ class LinearSteps(Stepped[LinearPlan]):
         fit, inference = self._inferred(
             self._with_contrasts(fit, context), limits, 1.0, linearization.clipped, seed
         )
+        if self.design.within:
+            inference = inference.without_intercept()
         return FittedLinear(linearization, fit, inference, outcome_range, clip, row_kappa)
 
     @staticmethod

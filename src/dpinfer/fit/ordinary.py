@@ -27,7 +27,14 @@ from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.privacy.gate import Gate
 from dpinfer.privacy.release import NoisyMinimum, Release
 from dpinfer.result.result import FitResult
-from dpinfer.result.statements import ALIASED, REPORTED, SEPARATED, Model, Words
+from dpinfer.result.statements import (
+    ALIASED,
+    INTERCEPT_ABSORBED,
+    REPORTED,
+    SEPARATED,
+    Model,
+    Words,
+)
 from dpinfer.rows.encoded import cached
 from dpinfer.rows.source import Rows, Source
 from dpinfer.schema.design import Design
@@ -86,6 +93,8 @@ class Ordinary:
             scores *= n / max(n - 1, 1)
         back = self.design.mapping
         status = [REPORTED if one else ALIASED for one in _known(back, flat)]
+        if self.design.within:
+            status[0] = INTERCEPT_ABSORBED
         steep, level = _split_flat(varying.T @ curvature @ varying, size)
         steep = varying @ steep
         for j, one in enumerate(_known(back, varying @ level)):

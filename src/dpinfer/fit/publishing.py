@@ -16,6 +16,7 @@ from dpinfer.numerics.arrays import Array, solved
 from dpinfer.result.estimates import Alternatives
 from dpinfer.result.statements import (
     FAR_RECORDS,
+    INTERCEPT_ABSORBED,
     INTERCEPT_NOT_REPORTED,
     NO_EVENTS_AT_ALL,
     NOT_SEPARABLE,
@@ -128,7 +129,7 @@ def _status(j: int, inference: Inference, linearization: Linearization, context:
     if inference.reported[j]:
         return REPORTED
     if j == 0:
-        return INTERCEPT_NOT_REPORTED
+        return INTERCEPT_ABSORBED if context.design.within else INTERCEPT_NOT_REPORTED
     return _reason(j, inference, linearization, context)
 
 
@@ -203,12 +204,20 @@ def in_the_geometry(design: Design, level: str) -> str:
 
     ``level`` is what the intercept is.
     """
+    unreported = (
+        "A coefficient that is not reported is in the model like any other; its uncertainty is inside the intervals of "
+        "the others"
+    )
+    if design.within:
+        return (
+            "Units whose columns change most count less in the fit, by all of their rows. Where the model is right "
+            f"this changes nothing; where it is not, the others decide more. {unreported}"
+        )
     one = "row" if design.unit.many else "record"
     return (
         f"{one.capitalize()}s far from the centre count less in the fit, with the weight w(x) that is released with "
         f"the result. Where the model is right this changes nothing; where it is not, {one}s near the centre decide "
-        "more. A coefficient that is not reported is in the model like any other; its uncertainty is inside the "
-        f"intervals of the others. The intercept is the {level} at the released centre"
+        f"more. {unreported}. The intercept is the {level} at the released centre"
     )
 
 
@@ -218,6 +227,11 @@ def ordinary_words(design: Design, name: str) -> str:
     How much a row counts is said here only where no ids and no weights say it (`counting`).
     """
     once = ""
+    if design.within:
+        return (
+            f"the coefficients of {name} with an intercept of every unit, the within estimator, with all columns of "
+            "the formula. Values beyond their declared bounds count as the bound"
+        )
     if not design.unit.many and not design.unit.weights:
         once = " and every record once"
     return (

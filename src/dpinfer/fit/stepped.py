@@ -105,6 +105,7 @@ from dpinfer.privacy.release import NoisySum, Release
 from dpinfer.result.coefficient_table import REMEDIES
 from dpinfer.result.result import FitResult
 from dpinfer.result.statements import (
+    WITHIN,
     Band,
     Model,
     Words,
@@ -696,7 +697,7 @@ class Stepped(Generic[P]):
             loss=self.LOSS_NAME,
             penalty=0.0,
             n=n,
-            target=self.plan.target,
+            target=WITHIN if self.design.within else self.plan.target,
             unit=self.design.unit,
             mechanism=self.MECHANISM,
             recipe="steps",

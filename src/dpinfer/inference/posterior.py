@@ -577,6 +577,12 @@ class Inference:
         """Return the estimate of each reported coefficient, and the posterior mean of the others."""
         return np.where(self.reported, self.answers.estimate, self.joint.coef)
 
+    def without_intercept(self) -> "Inference":
+        """Return the same with the intercept not reported: effects of persons take its place."""
+        reported = self.reported.copy()
+        reported[0] = False
+        return replace(self, reported=reported)
+
 
 def infer(equation: Equation, clipped: npt.NDArray[np.bool_], draws: int, seed: int) -> Inference:
     """Return the posterior and the reported coefficients; ``clipped`` marks the winsorised numbers."""

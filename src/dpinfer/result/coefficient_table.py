@@ -217,8 +217,9 @@ def one_line(fit: Estimates) -> str:
     if fit.question is not None:
         asked = f" {textwrap.shorten(fit.question.asked, 70, placeholder=' …')}:"
     reported = int(fit.reported.sum())
-    coefficients = f"{len(fit.names)} coefficients"
-    if reported < len(fit.names):
+    count = len(fit.names) - len(fit.absorbed)
+    coefficients = f"{count} coefficients"
+    if reported < count:
         coefficients = f"{reported} of {coefficients} reported"
     privacy = "NOT PRIVATE"
     if fit.privacy.private:

@@ -5,7 +5,6 @@ them.
 from collections.abc import Mapping, Sequence
 
 from dpinfer.result.estimates import AT_ZERO, Estimates
-from dpinfer.result.statements import counting
 from dpinfer.schema.design import INTERCEPT
 
 _UNASKED = "not known, as it was fitted on bare rows"
@@ -74,8 +73,9 @@ def _stated(fit: Estimates) -> dict[str, str]:
     facts["Target"] = model.target
     facts["Coefficients"] = "changes of the log-odds" if model.logistic else _KINDS[model.of]
     facts |= fit.size
-    if counting(model.unit):
-        facts["Counting"] = ". ".join(counting(model.unit))
+    counted = model.counting()
+    if counted:
+        facts["Counting"] = ". ".join(counted)
     facts["Privacy"] = str(privacy.budget) if privacy.private else _NOT_PRIVATE
     facts["Protects"] = privacy.unit
     facts["Adjacency"] = privacy.neighbours.sentence

@@ -172,6 +172,11 @@ class Estimates:
         """Return whether the first coefficient is an intercept."""
         return INTERCEPT in self.names[:1]
 
+    @property
+    def absorbed(self) -> range:
+        """Return the positions of coefficients that no table has: the intercept, where every person has one."""
+        return range(int(self.model.effects))
+
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The name of each coefficient for people, by the labels and units of the schema."""
@@ -694,7 +699,7 @@ class Estimates:
         >>> result.ordinary_intercept() is None
         True
         """
-        if self.geometry is None or not self.intercept:
+        if self.geometry is None or not self.intercept or self.model.effects:
             return None
         origin = np.zeros((1, len(self.names) - 1))
         # that of the ordinary regression, in which no number is winsorised
@@ -766,6 +771,8 @@ class Estimates:
         }
         rows = []
         for j, (name, status) in enumerate(zip(self.names, self.statuses, strict=True)):
+            if j in self.absorbed:
+                continue
             numbers = {key: float(column[j]) for key, column in columns.items()}
             words = {"clipped_to": self.clipped_to[j], "status": status, "label": self.labels[j]}
             rows.append({"name": name, **numbers, **words})

@@ -93,6 +93,11 @@ def predictions(fit: Estimates, rows: Any, level: float) -> Rows:
     not reported, and target.
     """
     level = checked(level)
+    if fit.model.effects:
+        raise InputError(
+            "this fit has an intercept of every person, which is not estimated: ask for a difference of two rows as a "
+            "contrast of coefficients, as in contrast('x1 - x2')"
+        )
     scale = scale_of(fit)
     asked = question_of(fit)
     values = asked.rows(rows)

@@ -454,9 +454,9 @@ class FitResult(Estimates):
         """Return sentences about what was released beside the coefficients."""
         statements = []
         if self.geometry is not None:
-            if not self._nothing_usable:
+            if not self._nothing_usable and not self.model.effects:
                 statements.append(self.geometry.at(self.names))
-            statements += self.geometry.clippings()
+            statements += self.geometry.clippings(within=self.model.effects)
         if self.band is not None:
             if self.model.counts:
                 statements += self.band.of_counts()
@@ -623,8 +623,9 @@ class FitResult(Estimates):
         if not self.privacy.private:
             title = "Regression, NOT PRIVATE"
         reported = int(self.reported.sum())
-        coefficients = f"{len(self.names)}, {reported} of them reported"
-        if reported == len(self.names):
+        count = len(self.names) - len(self.absorbed)
+        coefficients = f"{count}, {reported} of them reported"
+        if reported == count:
             coefficients = f"{reported}, all reported"
         facts = {
             **self.size,

@@ -50,6 +50,7 @@ NOT_SEPARABLE = (
 INTERCEPT_NOT_REPORTED = (
     f"{NOT_REPORTED}: the intercept depends on coefficients that are not reported"
 )
+INTERCEPT_ABSORBED = f"{NOT_REPORTED}: every person has an intercept of its own"
 NO_EVENTS_AT_ALL = (
     "not identified: there may be no events at this budget, or the pilot estimate is too far off; "
     "give a larger budget or tighter bounds of the outcome"
@@ -75,6 +76,12 @@ SHRINKS = (
 )
 """What a penalty does."""
 
+WITHIN = "within"
+"""The target of regressions with effects of persons: the coefficients of the within estimator."""
+_EFFECTS = (
+    "Every unit has an intercept of its own, so that only changes within units count. A unit with one row, and a "
+    "column that never changes within a unit, add nothing"
+)
 _SHOWN = 3  # names in one sentence
 _FARTHEST = 300.0  # of a predictor: beyond, its exponential would be too large for squares
 
@@ -114,6 +121,11 @@ class Model:
     words: Words = Words()
 
     @property
+    def effects(self) -> bool:
+        """Whether every unit has an intercept of its own."""
+        return self.target == WITHIN
+
+    @property
     def logistic(self) -> bool:
         """Whether the linear predictor is a log-odds."""
         return self.of == "margin" and self.loss == "Logistic()"
@@ -130,7 +142,13 @@ class Model:
 
     def estimand(self) -> str:
         """Say which number the intervals are about, without the last full stop."""
-        return ". ".join([self.words.about, *counting(self.unit)])
+        return ". ".join([self.words.about, *self.counting()])
+
+    def counting(self) -> list[str]:
+        """Say the weight of a row and whose average it is; nothing where all records have equal weights."""
+        if self.effects:
+            return [*weighing(self.unit), _EFFECTS]
+        return counting(self.unit)
 
     @property
     def estimand_in_short(self) -> str:
@@ -281,10 +299,19 @@ class Geometry:
         listed = ", ".join(f"{name} to {ends}" for name, ends in self.ranges().items())
         return f"Winsorised: {listed}."
 
-    def clippings(self) -> list[str]:
-        """Say which numbers were winsorised, and what that means; nothing where none was."""
+    def clippings(self, *, within: bool = False) -> list[str]:
+        """Say which numbers were winsorised, and what that means; nothing where none was.
+
+        With effects of persons, ``within``, they are deviations from the means of a unit.
+        """
         if not self.clipped:
             return []
+        if within:
+            return [
+                f"{self.winsorised()} These are deviations from the mean of a unit, and those beyond a range count as "
+                "its end. The interval of such a coefficient allows for the bias that the released counts leave "
+                "possible."
+            ]
         return [
             f"{self.winsorised()} Values beyond a range count as its end, in the fit and in "
             "predictions. The interval of such a coefficient allows for the bias that the released "

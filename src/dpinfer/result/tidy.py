@@ -34,6 +34,7 @@ def glance(fit: Estimates) -> UncutFrame:
     privacy = fit.privacy
     question = fit.question
     reported = int(fit.reported.sum())
+    count = len(fit.names) - len(fit.absorbed)
     facts = {
         "model": model.words.name or model.loss,
         "target": model.target,
@@ -41,8 +42,8 @@ def glance(fit: Estimates) -> UncutFrame:
         "formula": question.asked if question is not None else "",
         "nobs": math.nan if model.n is None else float(model.n),
         "usable": math.nan if fit.geometry is None else fit.geometry.records,
-        "coefficients": len(fit.names),
-        "without_interval": len(fit.names) - reported,
+        "coefficients": count,
+        "without_interval": count - reported,
         **_amounts(privacy.budget),
         "unit": privacy.unit,
         "neighbours": str(privacy.neighbours),

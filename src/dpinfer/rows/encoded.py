@@ -25,6 +25,7 @@ from dpinfer.rows.source import (
     block_height,
     counted,
     cuts,
+    demeaned,
     gathered,
     gathered_bytes,
     labelled,
@@ -126,10 +127,14 @@ class Encoding:
         values = raw.values
         if raw.offset is not None:
             values = np.column_stack([values, raw.offset])
-        block = labelled(self.design.rows(values), raw.labels, self.kind)
+        values_design = self.design.of_values
+        block = labelled(values_design.rows(values), raw.labels, self.kind)
         if not self.unit.columns:
             return block
-        return counted(block, self.unit.max_total, raw.ids, raw.weights)
+        block = counted(block, self.unit.max_total, raw.ids, raw.weights)
+        if not self.design.within:
+            return block
+        return demeaned(block, values_design.half / self.design.half)
 
 
 @dataclass(frozen=True, repr=False)

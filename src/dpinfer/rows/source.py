@@ -143,6 +143,8 @@ UNIT_TOTAL = 1 - 2.0**-20
 _RUN = 2**28  # rows of a unit whose weights are added one after the other
 _HEAVIEST = 1e100  # times the bound of weights: larger totals are not distinguished
 MIN_WEIGHT = 2.0**-500  # of a row: division by less is not safe
+# numbers up to 1 in two parts of 26 bits, so that sums of each over up to 2²⁶ rows of a unit are exact in floats
+_GRID = 2.0**26
 
 
 @np.errstate(all="ignore")  # a warning would reveal a value
@@ -184,6 +186,42 @@ def counted(
     rows = np.where(counts[:, None], rows, 0.0)
     shares = np.where(counts, shares, MIN_WEIGHT)
     return Block(rows, labels, shares, shares, starts)
+
+
+@np.errstate(all="ignore")  # a warning would reveal a value
+def demeaned(block: Block, factors: Array) -> Block:
+    """Subtract from columns and label of each row the means over the rows of its unit, times ``factors``.
+
+    The first column stays 1, and labels are halved.  A row that could not be encoded stays the zero row,
+    and is in no mean.
+
+    Guarantee [deviations_are_bounded]: every row has norm at most 1, every label is in [-1, 1], and each row of a
+    unit depends on the rows of that unit alone, in whatever order these are.
+    """
+    starts = block.starts
+    if starts is None or not len(block):
+        return block
+    first = block.rows[:, 0]
+    encoded = first != 0
+    sizes = np.diff(np.append(starts, len(block)))
+    number = np.maximum(np.add.reduceat(encoded.astype(float), starts), 1.0)
+
+    def less_mean(values: Array) -> Array:
+        kept = np.where(encoded, values.T, 0.0).T
+        # whole multiples of two grids, whose float sums are exact: a mean does not depend on the order of rows,
+        # which a cluster may choose by what other units hold
+        coarse = np.rint(kept * _GRID)
+        fine = np.rint((kept * _GRID - coarse) * _GRID)
+        deviations = [
+            part - np.repeat((np.add.reduceat(part, starts, axis=0).T / number).T, sizes, 0)
+            for part in (coarse, fine)
+        ]
+        return np.where(encoded, ((deviations[0] + deviations[1] / _GRID) / _GRID).T, 0.0).T
+
+    rows = less_mean(block.rows) * factors
+    rows[:, 0] = first
+    labels = np.clip(less_mean(block.labels) / 2, -1.0, 1.0)
+    return replace(block, rows=clip_rows(rows), labels=labels)
 
 
 def _added_by_unit(omega: Array, starts: Indices) -> Array:

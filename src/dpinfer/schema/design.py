@@ -149,6 +149,8 @@ class Design:
     row, and has no coefficient.  ``products`` has the indices of
     columns that are powers or products of other columns, with the indices of these; ``shared`` those
     of numbers that are a part of some other column, too; ``splines`` those of the columns of splines.
+    With effects of persons the columns and the outcome are deviations from the means of a person, and
+    ``demeaned_from`` is the design of the values that these are made of.
     """
 
     names: tuple[str, ...]
@@ -164,6 +166,7 @@ class Design:
     products: tuple[tuple[int, tuple[int, ...]], ...] = ()
     shared: tuple[int, ...] = ()
     splines: tuple[SplineColumns, ...] = ()
+    demeaned_from: "Design | None" = None
 
     def for_records(self, n: int) -> "Design":
         """Return the same for a table with a public number of rows."""
@@ -180,6 +183,10 @@ class Design:
         A loss of the margin needs an outcome with two levels, a loss of the residual a number.
         """
         number = response.number
+        if terms.effects:
+            values = cls.of_formula(response, replace(terms, effects=False), kind, unit)
+            _require_panel(values, kind)
+            return values.demeaned()
         if isinstance(response, SurvivalResponse):
             if kind != HAZARD:
                 raise InputError(f"{response.name!r} is a survival outcome: fit HazardRegression")
@@ -318,6 +325,48 @@ class Design:
             norm2=1.0,
         )
 
+    def demeaned(self) -> "Design":
+        """Return the design of deviations from the means of each person, divided by public numbers.
+
+        A block of numbers in [-1, 1] deviates by at most 2, one column of zeros and ones by at most 1,
+        and several of them, of which one is not 0, by at most √2.  Divided by these, each block has norm
+        at most 1 again, so that the bound of a row stays.  The column of ones stays, too.
+        """
+        size = 2 * np.ones(len(self.names))
+        for j in np.flatnonzero(self.columns.dummy):
+            size[j] = (
+                1.0 if (self.columns.group == self.columns.group[j]).sum() == 1 else math.sqrt(2)
+            )
+        size[0] = 1.0
+        half = self.half * size
+        far = np.where(np.arange(len(half)) == 0, 1.0, half)
+        return replace(
+            self,
+            low=np.where(np.arange(len(half)) == 0, 1.0, -far),
+            high=far,
+            middle=np.zeros(len(half)),
+            half=half,
+            columns=Columns(
+                np.zeros(len(half), dtype=bool), np.arange(len(half), dtype=np.intp) - 1
+            ),
+            outcome=OutcomeScale(0.0, 2 * self.outcome.half),
+            unit=replace(self.unit, rows=EVERY),
+            products=(),
+            shared=(),
+            splines=(),
+            demeaned_from=self,
+        )
+
+    @property
+    def of_values(self) -> "Design":
+        """Return the design of values: this one, or the one that deviations are made of."""
+        return self if self.demeaned_from is None else self.demeaned_from
+
+    @property
+    def within(self) -> bool:
+        """Whether the columns are deviations from the means of a person."""
+        return self.demeaned_from is not None
+
     @property
     def intercept(self) -> bool:
         """Whether there is one."""
@@ -440,6 +489,31 @@ class HazardDesign(Design):
         found = np.column_stack([rows, times])
         found[~np.isfinite(times).all(axis=1)] = 0.0
         return found
+
+
+def _require_panel(design: Design, kind: str) -> None:
+    """Refuse effects of persons where they are not available."""
+    if kind != "residual":
+        raise InputError(
+            "effects of persons are for a number that is explained by least squares: use LinearRegression, or leave "
+            "out effects= and the part of the formula behind |"
+        )
+    if not design.unit.many:
+        raise InputError(
+            "effects of persons need ids: give the schema a [unit] with a column, the one that holds whose row it is"
+        )
+    if design.unit.weights:
+        raise InputError(
+            "effects of persons are not available with sampling weights: drop [weights] from the schema, or the effects"
+        )
+    if not design.intercept:
+        raise InputError(
+            "effects of persons take the place of the intercept: drop the -1 or 0 from the formula"
+        )
+    if len(design.names) < 2:
+        raise InputError(
+            "effects of persons need a column that they explain nothing of: add a term"
+        )
 
 
 @dataclass(frozen=True)

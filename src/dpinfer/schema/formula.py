@@ -11,12 +11,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from reprlib import repr as short
 from typing import Any
 
 from dpinfer.errors import InputError
-from dpinfer.schema.columns import Column, Outcome
+from dpinfer.schema.columns import Column, Number, Outcome
 from dpinfer.schema.comparisons import braced
 from dpinfer.schema.expressions import (
     MAX_CHARACTERS,
@@ -79,6 +80,7 @@ def parse(formula: str, schema: Schema) -> tuple[Response, ModelTerms]:
     Guarantee [bounded_formulas]: no formula takes long; terms, products, brackets and columns are
     counted before they are made, and what is too large is refused with a remedy.
     """
+    formula, effects = _with_effects(formula, schema)
     left, right = _sides(formula, schema)
     try:
         response = _response(left, schema)
@@ -94,6 +96,9 @@ def parse(formula: str, schema: Schema) -> tuple[Response, ModelTerms]:
     _require_one_curve_each(parts)
     _require_one_meaning_each(parts)
     terms = ModelTerms.of(parts, intercept=_ONE in right, offset=offset)
+    terms = replace(terms, effects=effects)
+    if effects:
+        _require_varying(terms, schema)
     names_on_the_right = {column.name for column in terms.columns}
     for column in response.columns:
         if column.name in names_on_the_right:
@@ -136,7 +141,10 @@ def _feature(column: Column) -> Part:
 
 
 def names_of(formula: str) -> list[str]:
-    """Return the columns that a formula names, each once, without a schema."""
+    """Return the columns that a formula names, each once, without a schema; not that of the ids."""
+    effects: tuple[str, ...] = ()
+    if isinstance(formula, str):
+        formula, effects = split_effects(formula)
     readable = _Readable(formula)
     names: list[str] = []
     with readable.reading():
@@ -147,7 +155,80 @@ def names_of(formula: str) -> list[str]:
             names.append(text)
         elif kind == "python":
             names += names_in(text)
-    return list(dict.fromkeys(names))
+    return list(dict.fromkeys([*names, *effects[1:]]))
+
+
+def split_effects(formula: str) -> tuple[str, tuple[str, ...]]:
+    """Split ``y ~ x | id + year`` into ``y ~ x`` and the columns behind |, the ids first; none without a |."""
+    place = _bar(formula)
+    if place is None:
+        return formula, ()
+    names = []
+    for text in formula[place + 1 :].split("+"):
+        name = text.strip()
+        if name[:1] == name[-1:] == "`" and len(name) > 2:
+            name = name[1:-1]
+        if not name or re.search(r"[`~|()\[\]{}^*:]", name):
+            raise InputError(
+                "behind | stand names of columns, with + between them: the column of the ids, then columns with an "
+                "effect of each level, as in 'y ~ x | id + year'"
+            )
+        names.append(name)
+    return formula[:place].rstrip(), tuple(names)
+
+
+def _require_varying(terms: ModelTerms, schema: Schema) -> None:
+    """Refuse a term of columns that are the same in all rows of a unit, as the schema says."""
+    for block in terms.blocks:
+        names = {column.name for column in block.columns}
+        if names and names <= set(schema.constant):
+            raise InputError(
+                f"{block.parts[0].text!r} is the same in all rows of {schema.unit.name}, as constant in the [unit] of "
+                "the schema says: effects of persons take all of it; drop it, or multiply it by a column that varies, "
+                "such as a period"
+            )
+
+
+def _bar(formula: str) -> int | None:
+    """Return where the first | outside of brackets and quotes is, behind ~; None where there is none."""
+    if "|" not in formula:
+        return None
+    depth = 0
+    quote = ""
+    start = formula.find("~")
+    for place, sign in enumerate(formula):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "`'\"":
+            quote = sign
+        elif sign in "([{":
+            depth += 1
+        elif sign in ")]}":
+            depth -= 1
+        elif sign == "|" and depth == 0 and place > start >= 0:
+            return place
+    return None
+
+
+def _with_effects(formula: str, schema: Schema) -> tuple[str, bool]:
+    """Return the formula with a term for each column behind | but the ids, and whether there are ids."""
+    if not isinstance(formula, str):
+        return formula, False
+    formula, names = split_effects(formula)
+    if not names:
+        return formula, False
+    ids, *others = names
+    unit = schema.unit
+    if unit.many and ids != unit.column:
+        raise InputError(
+            f"the first name behind | is {unit.column!r}, the column of the ids in the [unit] of the schema: effects "
+            "of anything else are terms, as in 'y ~ x + C(firm)'"
+        )
+    for name in others:
+        column = schema[name] if name in schema.columns else None
+        factor = f"C({quoted(name)})" if isinstance(column, Number) else quoted(name)
+        formula = f"{formula} + {factor}"
+    return formula, True
 
 
 def _sides(formula: str, schema: Schema) -> tuple[_Side, _Side]:

@@ -49,7 +49,7 @@ from dpinfer.schema.columns import (
 from dpinfer.schema.expressions import MAX_CHARACTERS, Names, names_in, require_readable
 from dpinfer.schema.guesses import Typical, typical_entry, typical_of
 from dpinfer.schema.terms import explained, plain_part
-from dpinfer.schema.unit import ROW, Unit, entries_of, unit_of
+from dpinfer.schema.unit import ROW, Unit, constant_columns, entries_of, unit_of
 
 _FACTS = ("title", "source")
 _KEYS = ("title", "unit", "source", "weights", "columns")
@@ -129,6 +129,9 @@ class Schema:
     derived : dict of names and derived columns, optional
         Columns that are expressions of columns, and of derived columns above them; by default there
         are none.
+    constant : sequence of str
+        The columns that are the same in all rows of a unit, which effects of persons leave nothing of; by
+        default none is declared.
 
     Examples
     --------
@@ -154,6 +157,7 @@ class Schema:
     source: str
     typical: Mapping[str, Typical]
     derived: Mapping[str, Derived]
+    constant: tuple[str, ...]
 
     def __init__(
         self,
@@ -163,6 +167,7 @@ class Schema:
         source: str = "",
         typical: Mapping[str, Typical] | None = None,
         derived: Mapping[str, Derived] | None = None,
+        constant: Iterable[str] = (),
     ) -> None:
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "unit", Unit(unit) if isinstance(unit, str) else unit)
@@ -170,6 +175,7 @@ class Schema:
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "typical", typical or {})
         object.__setattr__(self, "derived", derived or {})
+        object.__setattr__(self, "constant", tuple(constant))
         if not self.columns:
             raise SchemaError(
                 "the schema has no columns: write a table [columns.NAME] for each", "columns"
@@ -180,6 +186,13 @@ class Schema:
                     f"the schema lists a column {column.name!r} under {name!r}: use one name"
                 )
         _require_readable(self.columns, self.derived, self.unit)
+        for name in self.constant:
+            if name not in self.columns:
+                raise SchemaError(
+                    f"constant names {name!r}, which is no column: {did_you_mean(name, self.columns)}",
+                    "unit",
+                    "constant",
+                )
 
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
@@ -285,7 +298,8 @@ class Schema:
             for name, entry in entries.items()
             if "typical" in entry
         }
-        return cls(columns, unit, **facts, typical=typical, derived=derived)
+        constant = constant_columns(document.get("unit"))
+        return cls(columns, unit, **facts, typical=typical, derived=derived, constant=constant)
 
     @classmethod
     def draft(cls, table: Any, columns: Iterable[str] | None = None) -> str:
@@ -413,7 +427,10 @@ class Schema:
         for name, guess in self.typical.items():
             columns[name]["typical"] = typical_entry(self[name], guess)
         columns |= {name: derived_entry(derived) for name, derived in self.derived.items()}
-        return facts | entries_of(self.unit) | {"columns": columns}
+        unit = entries_of(self.unit)
+        if self.constant:
+            unit["unit"]["constant"] = list(self.constant)
+        return facts | unit | {"columns": columns}
 
     def derived_from(self, names: Iterable[str]) -> tuple[Derived, ...]:
         """Return the derived columns among these names, after those they are derived from."""

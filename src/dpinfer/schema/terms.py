@@ -411,12 +411,14 @@ class TermBlock:
 class ModelTerms:
     """Blocks in the order of the design, and whether there is an intercept.
 
-    ``offset`` is added to the predictor as it is, where there is one.
+    ``offset`` is added to the predictor as it is, where there is one.  ``effects`` says that every
+    person has an intercept of its own.
     """
 
     blocks: tuple[TermBlock, ...]
     intercept: bool = True
     offset: Expression | None = None
+    effects: bool = False
 
     @classmethod
     def of(

@@ -20,7 +20,7 @@ AVERAGE = "average"
 EVERY = "every"
 _LARGEST = 1e100
 _POSITIVE = math.ulp(0.0)  # the smallest number above 0
-_UNIT_KEYS = ("name", "column", "rows", "units", "largest_table")
+_UNIT_KEYS = ("name", "column", "rows", "units", "largest_table", "constant")
 _WEIGHT_KEYS = ("column", "most")
 _LARGEST_TABLE = f"a whole number of rows from {DEFAULT_MAX_RECORDS:,} to {MAX_RECORDS:,}"
 _ROWS = (
@@ -178,7 +178,7 @@ def unit_of(unit: Any = ROW.name, weights: Any = None) -> Unit:
         )
         max_weight = _number("weights", "most", weights, bound, _POSITIVE)
     if "column" not in table:
-        for key in ("rows", "units"):
+        for key in ("rows", "units", "constant"):
             if key in table:
                 raise SchemaError(
                     f"{key} goes with ids: add column, the name of the column that holds them",
@@ -237,6 +237,18 @@ def _rows(table: Mapping[str, Any], *, weighted: bool) -> float | str:
     if rows not in (None, AVERAGE, EVERY):
         raise SchemaError(f"{_ROWS}; not {short(rows)}", "unit", "rows")
     return 1.0 if weighted or rows == AVERAGE else EVERY
+
+
+def constant_columns(unit: Any) -> tuple[str, ...]:
+    """Return the columns that ``unit``, a text or the table [unit], declares to be the same in all rows of a unit."""
+    names = unit.get("constant", []) if isinstance(unit, dict) else []
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise SchemaError(
+            'constant must be a list of the columns that are the same in all rows of a unit, such as ["sex"]',
+            "unit",
+            "constant",
+        )
+    return tuple(names)
 
 
 def _number_of_units(table: Mapping[str, Any]) -> int | None:

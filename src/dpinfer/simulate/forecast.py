@@ -600,6 +600,11 @@ class _Question:
     ) -> tuple[Synthetic, int]:
         """Return the source of records and their number."""
         source: Synthetic
+        if like is None and self.terms.effects:
+            raise InputError(
+                "records are made up one by one, and effects of persons need several rows of a person: give like=, a "
+                "public table with ids, such as a panel of another year"
+            )
         if like is None:
             source = OfGuesses(self.response, self.terms, self.design, self.schema.typical, effects)
         else:

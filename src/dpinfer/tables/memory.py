@@ -160,7 +160,7 @@ class FormulaReader(Reader):
         if isinstance(self.response, SurvivalResponse):
             entry, end, event = self.response.read(*_readers(table))
             return np.column_stack([values, entry, end]), event
-        labels = self.encoding.design.outcome.bounded(read_labels(table, self.response))
+        labels = self.encoding.design.of_values.outcome.bounded(read_labels(table, self.response))
         return values, labels
 
 

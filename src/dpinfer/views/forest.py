@@ -141,8 +141,9 @@ def bars(
     if units is None:
         units = factors(result, table)
     table = scaled(table, units)
-    shares = result.interval_shares(level)
-    for row, share, title in zip(table, shares, result.labels, strict=True):
+    shown = slice(len(result.absorbed), None)
+    shares = result.interval_shares(level)[shown]
+    for row, share, title in zip(table, shares, result.labels[shown], strict=True):
         estimate = row["estimate"]
         number = text.number(estimate, text.decimals_for(row["std_error"]))
         label = f"{number} ({coefficient_table.interval(row)})"
@@ -397,7 +398,8 @@ def result_notes(result: FitResult, rows: Sequence[ForestRow], count: int) -> li
         notes.append(PARTS)
     if count > 1:
         notes.append(SCALES)
-    if INTERCEPT in result.names and all(row.name != INTERCEPT for row in rows):
+    drawn = any(row.name == INTERCEPT for row in rows)
+    if INTERCEPT in result.names and not (drawn or result.absorbed):
         notes.append(NO_INTERCEPT)
     if result.instead:
         notes.append(coefficient_table.NOT_DRAWN)

@@ -20,6 +20,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 from dpinfer.numerics.arrays import Array
 from dpinfer.privacy.budget import NoPrivacy
 from dpinfer.result.comparison import Comparison
+from dpinfer.result.event_study import PeriodEffects
 from dpinfer.result.result import FitResult
 from dpinfer.simulate import Forecast, Study
 from dpinfer.simulate.forecast import label as named
@@ -58,7 +59,7 @@ from dpinfer.views.forest_text import forest_text
 from dpinfer.views.notebook_figure import NotebookFigure
 from dpinfer.views.survival_plot import survival
 
-__all__ = ["compare", "coverage", "forecast", "forest", "forest_text", "survival"]
+__all__ = ["compare", "coverage", "event_study", "forecast", "forest", "forest_text", "survival"]
 
 _WIDTH = 10.0  # inches of a figure
 _ROW_HEIGHT = 0.27  # inches of a row
@@ -572,6 +573,101 @@ def coverage(study: Study) -> Figure:
     )
     warning = "NOT PRIVATE: a study reads the records without noise. Do not publish it from sensitive data."
     _note(figure, f"{textwrap.fill(facts, _NOTE_WIDTH)}\n{warning}")
+    return figure
+
+
+def event_study(effects: PeriodEffects) -> Figure:
+    """Draw the effects of an event study by period, with intervals and a simultaneous band.
+
+    Parameters
+    ----------
+    effects : PeriodEffects
+        The effects, from ``period_effects()`` of an event study.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure. Thick lines are intervals of one effect each, thin ones with caps the band that
+        covers all effects together; the reference period is hollow, at 0.
+
+    Examples
+    --------
+    >>> import dpinfer as dp
+    >>> table = {
+    ...     "id": [k // 3 for k in range(300)],
+    ...     "year": [2001 + k % 3 for k in range(300)],
+    ...     "clinic": [k // 3 % 2 == 1 for k in range(300)],
+    ...     "visits": [k // 3 % 7 + k % 2 for k in range(300)],
+    ... }
+    >>> schema = dp.Schema.parse('''
+    ... unit = {name = "one patient", column = "id"}
+    ... columns.visits = {type = "number", low = 0, high = 20}
+    ... columns.clinic = {type = "boolean"}
+    ... columns.year = {type = "integer", low = 2001, high = 2003, levels = [2001, 2002, 2003]}
+    ... ''')
+    >>> study = dp.EventStudy(
+    ...     "visits ~ 1", period="year", start=2003, treated="clinic", window=(-2, 0),
+    ...     schema=schema, budget=dp.NoPrivacy(),  # the noise is off, for examples only
+    ... )
+    >>> dp.plot.event_study(study.fit(table).period_effects()).savefig("effects.png")
+    """
+    figure = _figure(4.6)
+    panel = figure.subplots()
+    known = effects.known
+    periods = np.array(effects.periods)
+    labels = dict(zip(effects.periods, effects.labels, strict=True))
+    panel.axhline(0, color=INK, linewidth=1)
+    if effects.reference is not None:
+        panel.axvline(-0.5, color=GREY, linewidth=1, linestyle=(0, (4, 2)))
+        panel.plot(
+            [effects.reference], [0], "o", color=BLUE, markerfacecolor="white", label="reference"
+        )
+        labels.setdefault(effects.reference, f"{effects.reference}")
+    percent = f"{100 * effects.level:.4g} %"
+    for ends, style, words in (
+        (effects.band, {"linewidth": 1.0, "capsize": 4}, f"{percent} band of all effects together"),
+        (effects.interval, {"linewidth": 3.0, "capsize": 0}, f"{percent} interval of one effect"),
+    ):
+        panel.errorbar(
+            periods[known],
+            effects.estimate[known],
+            yerr=_arms(effects.estimate[known], ends[known, 0], ends[known, 1]),
+            fmt="o",
+            color=BLUE,
+            elinewidth=style["linewidth"],
+            capsize=style["capsize"],
+            label=words,
+        )
+    for period in periods[~known]:
+        panel.annotate(
+            "not\nreported",
+            (period, 0),
+            (0, 4),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color=GREY,
+            style="italic",
+        )
+    places = sorted(labels)
+    panel.set_xticks(places, ["\n".join(textwrap.wrap(labels[place], 9)) for place in places])
+    panel.set_xlim(places[0] - 0.6, places[-1] + 0.6)
+    panel.tick_params(labelsize=9, color=GREY, labelcolor=INK)
+    panel.grid(axis="y", color="#DDDDDD", linewidth=0.6)
+    panel.set_axisbelow(True)
+    for side in ("top", "right"):
+        panel.spines[side].set_visible(False)
+    panel.set_xlabel("periods since the start", fontsize=9, color=INK)
+    panel.set_ylabel("effect", fontsize=9, color=INK)
+    figure.legend(
+        loc="outside upper center",
+        ncols=3,
+        frameon=False,
+        fontsize=8.5,
+        labelcolor=INK,
+        title="Effects by period relative to the start",
+        title_fontproperties=_TITLE,
+    )
     return figure
 
 
