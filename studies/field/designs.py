@@ -26,6 +26,7 @@ unit = "one earner"
 columns.log_wage = {type = "number", low = 0, high = 15}
 columns.educ_years = {type = "number", low = 0, high = 22}
 columns.experience = {type = "number", low = 0, high = 60}
+columns.experience_sq = {type = "number", low = 0, high = 3600}
 columns.female = {type = "number", low = 0, high = 1}
 """
 _UNIFORM = """
@@ -45,9 +46,7 @@ def load(name: str, folder: Path) -> Data:
     """Return the encoded records of a data set, with outcomes scaled to [-1, 1]."""
     if name == "cps_wage":
         table = pd.read_parquet(folder / "cps_asec_2024_wages.parquet")
-        return _encoded(
-            table, _CPS, "log_wage ~ educ_years + experience + I(experience**2) + female"
-        )
+        return _encoded(table, _CPS, "log_wage ~ educ_years + experience + experience_sq + female")
     if name == "uniform_3":
         return _encoded(_uniform(), _UNIFORM, "y ~ x1 + x2 + x3")
     return linear.load(name, folder)

@@ -85,7 +85,7 @@ BAD = {  # what is replaced, by what, the line of the fault, words of the messag
     "list levels": ('["p", "q"]', "[[1], [2]]", 15, "different levels"),
     "no levels": ('["p", "q"]', "[]", 15, "different levels"),
     "one level": ('["p", "q"]', '"p"', 15, "levels must be a list"),
-    "reference": ('["p", "q"]', '["p", "q"]\nreference = "r"', 16, "not one of its levels: it has \\['p', 'q'\\]"),
+    "reference": ('["p", "q"]', '["p", "q"]\nreference = "r"', 16, "not one of its levels: it has 'p', 'q'"),
     "reference type": ('["p", "q"]', "[false, true]\nreference = 0", 16, "not one of its levels"),
     "missing level": ('["p", "q"]', '["p", "q"]\nmissing = "r"', 16, "not one of its levels"),
     "drop": ('["p", "q"]', '["p", "drop"]\nmissing = "drop"', 16, "rename the level"),
