@@ -147,7 +147,7 @@ BAD_SPECS = {
     "target type": (GOOD + "[model]\ntarget = 1\n", "[model] target", '"ordinary" or "robust"'),
     "svm target": (
         GOOD + '[model]\nloss = "svm"\ntarget = "ordinary"\n',
-        "Poisson regression only",
+        "hazard regression only",
         "penalised",
     ),
     "no budget": (other(**{"rho = 0.5": ""}), "[privacy]", "epsilon = 1.0"),
@@ -260,7 +260,7 @@ TABLE = ["fit", "table.csv", "--schema", "schema.toml", "--formula", "y ~ a + b"
         ([*TABLE, "--rho", "much"], ["--rho", "number"]),
         ([*TABLE, "--rho", "1", "--loss", "logistics"], ["--loss must be", "svm"]),
         ([*TABLE, "--rho", "1", "--loss", "ols"], ["--loss has no 'ols'", "use --loss linear"]),
-        ([*TABLE, "--rho", "1", "--model", "Cox"], ["not here", "risk sets", "--loss logistic"]),
+        ([*TABLE, "--rho", "1", "--model", "Cox"], ["not here", "risk sets", "--loss hazard"]),
         ([*TABLE, "--rho", "1", "--tail", "all"], ["--tail belongs to the loss linear"]),
         ([*TABLE, "--epsilon", "1", "--loss", "linear"], ["epsilon with delta"]),
         ([*TABLE, "--rho", "1", "--knee", "1"], ["--knee belongs to the loss svm or huber"]),

@@ -9,6 +9,7 @@ import dpinfer as dp
 from dpinfer.estimators.models import LinearClassifier
 from dpinfer.fit import choose as registry
 from dpinfer.fit.choose import RECIPES, STEPPED, TARGETS, choose, stepped_of
+from dpinfer.fit.hazard import HazardSteps
 from dpinfer.fit.linear import LeastSquares, LinearSteps
 from dpinfer.fit.logistic import LogisticSteps
 from dpinfer.fit.penalised import Penalised
@@ -34,7 +35,7 @@ ASKED = {
 
 
 def test_the_registry():
-    assert (LogisticSteps, LinearSteps, PoissonSteps, Penalised) == RECIPES
+    assert (LogisticSteps, LinearSteps, PoissonSteps, HazardSteps, Penalised) == RECIPES
     assert TARGETS == ("ordinary", "robust", "penalised", "unpenalised")
     for recipe in RECIPES:
         told = [name for name in recipe.TARGETS if f"'{name}'" in recipe.OFFER]

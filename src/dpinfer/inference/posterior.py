@@ -399,10 +399,12 @@ class Equation:
         S = self.prior
         hessian = self.hessian
         law = self.solved()
-        # if other columns explain a number nearly completely, its remaining information may be all due to the
-        # change of the Hessian along the step; what the rarity of a level cuts is its own noise.  All other noise of
-        # a column's information is in the law of H, which knows collinear columns as well as others: it is white
-        own = np.hypot(S.variance_sd * np.sqrt(hessian.cut), law.changed)
+        # The law of H has the noise of what a number has by itself, given the others: in whitened columns that of
+        # collinear numbers is as well known as that of others.  It does not have the noise of the count of a level,
+        # from which S has its variance, or what the rarity of a level cuts; nor the change of H along the step, to
+        # which all that remains of a number may be due if other columns explain it nearly completely.
+        of_count = S.variance_sd * (1.0 if last.exact else np.sqrt(hessian.cut))
+        own = np.hypot(np.where(columns.dummy, of_count, 0.0), law.changed)
         few = self.few
         level = few.level
         if last.exact:

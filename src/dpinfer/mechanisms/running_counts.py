@@ -32,8 +32,8 @@ from dpinfer.numerics.reasons import Numerical
 _ROUNDED: Numerical[float] = 1 + 2.0**-40
 # Entries of B are multiples of 2⁻²⁰: then sums of up to 2³² persons are exact in floats, in any order.
 _GRID: Numerical[float] = 2.0**20
-_NOT_AT_RISK = -1
-_NOT_USABLE = -2
+_NOT_AT_RISK: Numerical[int] = -1
+_NOT_USABLE: Numerical[int] = -2
 
 
 @lru_cache(maxsize=32)
