@@ -71,6 +71,25 @@ def linked(persons, point):
     return followed(point, 1.0)(split_of(persons))
 
 
+@pytest.mark.parametrize(
+    "spells",
+    [
+        [(0, 0.4, 1, 0.1), (0, 0.4, 0, 0.1)],
+        [(0, 0.4, 0, 0.3), (0, 0.4, 1, 0.1)],
+        [(0, 0.4, 0, 0.1), (0.2, 0.4, 1, 0.1)],
+        [(0, 0.4, 1, 0.1), None, (0.4, 0.4, 0, 0.1)],
+    ],
+)
+def test_an_event_is_not_lost_where_spells_end_together(spells):
+    """One row has the time and the event; somebody else's event at that time is not theirs."""
+    censored = [(0.1, 0.4, 0, 0.2), (0.1, 0.4, 0, 0.2)]
+    for persons in ([spells, censored], [spells[::-1], censored]):
+        split = split_of(persons)
+        second = split.starts[1]
+        assert split.labels[:second].sum() == 1
+        assert split.labels[second:].sum() == 0
+
+
 def test_guarantee_predictable_weights():
     """Σ v f μ‖u‖² is at most 1; and what a person does later changes nothing of what counted before."""
     rng = np.random.default_rng(0)

@@ -158,8 +158,9 @@ def test_what_is_not_known_is_said_to_be():
         ({"start": 2003}, "treated= is missing"),
         ({"start": 2003, "treated": "arm"}, "not yes or no"),
         ({"start": 2003, "treated": "new", "cohorts": (2003,)}, "column of starts"),
-        ({"start": 2050, "treated": "new"}, "none from it on"),
-        ({"start": 2000, "treated": "new"}, "no period to compare"),
+        ({"start": 2050, "treated": "new"}, "one from it on"),
+        ({"formula": "y ~ new", "start": 2003, "treated": "new"}, "is in the model as treated="),
+        ({"start": 2000, "treated": "new"}, "to be compared with"),
         ({"start": 2003.5, "treated": "new"}, "whole number"),
         ({"cohorts": (2003, 2000)}, "the start 2000"),
         ({"cohorts": ()}, "one or more different starts"),
@@ -170,10 +171,10 @@ def test_what_is_not_known_is_said_to_be():
     ],
 )
 def test_faults_have_a_remedy(options, message):
-    given = {"period": "year", "start": "start", "cohorts": COHORTS} | options
+    given = {"formula": "y ~ 1", "period": "year", "start": "start", "cohorts": COHORTS} | options
     if options.get("start", "start") != "start" and "cohorts" not in options:
         given["cohorts"] = None
-    model = dp.EventStudy("y ~ 1", schema=SCHEMA, budget=dp.ZCDP(0.1), **given)
+    model = dp.EventStudy(schema=SCHEMA, budget=dp.ZCDP(0.1), **given)
     with pytest.raises(dp.InputError) as raised:
         model.entry(100)
     assert message in str(raised.value)

@@ -434,3 +434,31 @@ def test_events_are_outcomes_comparisons_or_numbers():
     ]
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
+
+
+@pytest.mark.parametrize(
+    ("formula", "options", "words"),
+    [
+        ("Surv(exit, died) ~ 1", {}, "needs a covariate.*dp.survival_curves"),
+        ("Surv(exit, died) ~", {}, "name columns$"),
+        ("Surv(exit, died) ~ age", {"horizon": 25}, "horizon 25 is beyond 20"),
+        (
+            "Surv(age, exit, died) ~ treated",
+            {},
+            "nobody enters before the horizon 10: 'age' begins at 30",
+        ),
+    ],
+)
+def test_follow_up_that_cannot_be_is_refused_before_anything_is_booked(formula, options, words):
+    ledger = dp.Ledger(dp.ApproxDP(1.0, 1e-6), unit="one patient")
+    model = dp.HazardRegression(
+        formula,
+        cuts=CUTS,
+        **{"horizon": 10} | options,
+        schema=ROWS,
+        budget=dp.ApproxDP(0.5, 1e-6),
+        ledger=ledger,
+    )
+    with pytest.raises(dp.InputError, match=words):
+        model.fit(cohort(50))
+    assert list(ledger.entries()) == []

@@ -137,6 +137,11 @@ MODEL_ADVICE = (
         "a record is in the risk sets of others, so that its partial likelihood is no sum over records",
     ),
     ModelAdvice(
+        "Kaplan-Meier curves, log-rank tests and cumulative incidence",
+        "kaplanmeier kaplanmeierfitter km survfit survfuncright survdiff logrank aalenjohansen aalenjohansenfitter",
+        "dp.survival_curves",
+    ),
+    ModelAdvice(
         "accelerated failure times and other parametric survival models",
         "survreg aft weibull weibullaft loglogisticaft lognormalaft flexsurv",
         "{hazard}, whose hazards may have any shape over public intervals of time",
@@ -173,8 +178,7 @@ MODEL_ADVICE = (
     ModelAdvice(
         "instrumental variables (2SLS)",
         "iv iv2sls 2sls tsls ivreg ivregress twostageleastsquares gmm instrumentalvariables",
-        "{linear} twice, of the outcome and of the treatment on the instrument; their ratio has no interval here",
-        "it needs the joint law of two fits: not built yet",
+        "dp.release_moments, then iv('y ~ x + w | z + w') of it: two-stage least squares with an Anderson-Rubin set",
     ),
     ModelAdvice(
         "difference in differences",

@@ -214,7 +214,8 @@ class LinearModel(BaseEstimator):  # type: ignore[misc]
         declared = self.rows is not None or self._max_weight is not None
         if declared or units is not None or weights is not None:
             raise InputError(
-                "with a formula units and weights are declared in the schema, [unit]: leave them out here"
+                'with a formula ids, rows and weights are declared in the schema, such as rows = "average" under '
+                "[unit]: leave units=, rows=, weights= and max_weight= out here"
             )
         if exposure is not None:
             raise InputError(

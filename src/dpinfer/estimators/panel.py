@@ -16,7 +16,7 @@ from dpinfer.rows.source import Pending
 from dpinfer.schema.columns import Number
 from dpinfer.schema.design import Design
 from dpinfer.schema.expressions import quoted
-from dpinfer.schema.formula import parse, split_effects
+from dpinfer.schema.formula import names_of, parse, split_effects
 from dpinfer.schema.schema import Schema
 
 _MAX_PERIODS = 200  # of the period column: each but one is a column of the design
@@ -104,11 +104,18 @@ class StartRegression(LinearRegression):
                 f"{type(self).__name__} adds the effects of persons and periods itself: leave out the part behind |"
             )
         schema = Schema.of(self.schema)
+        # each lies in the span of the columns of the study and the effects, or takes a part of the effect that is asked
+        own = {"treated": self.treated, "period": self.period, "start": self.start}
+        for option, name in own.items():
+            if isinstance(name, str) and name in names_of(self.formula):
+                raise InputError(
+                    f"{name!r} is in the model as {option}=: leave it out of the formula"
+                )
         cells = self.cells(schema)
         if not schema.unit.many:
             raise InputError(
-                f"{type(self).__name__} needs ids: give the schema a [unit] with a column, the one that holds whose "
-                "row it is"
+                f"{type(self).__name__} needs ids: give the schema a [unit] with a column of person "
+                "ids"
             )
         body = " + ".join([self.formula, *(cell.text for cell in cells)])
         return f"{body} | {quoted(schema.unit.column)} + {quoted(self.period)}"
@@ -131,8 +138,8 @@ class StartRegression(LinearRegression):
                 compared = calendar.periods[0] < first
             if not compared or first > calendar.periods[-1]:
                 raise InputError(
-                    f"the start {first} has no period to compare, or none from it on, among those of {self.period!r}, "
-                    f"{calendar.periods[0]} to {calendar.periods[-1]}: leave it out, or change reference="
+                    f"the start {first} must have a period of {self.period!r} to be compared with, and one from it on: "
+                    f"the schema has {calendar.periods[0]} to {calendar.periods[-1]}"
                 )
             cells += [cell for cell in found if cell.rows and cell.period != self._reference]
         return tuple(cells)

@@ -92,8 +92,9 @@ class Spells:
     def of(cls, block: Block) -> "Spells":
         """Read the spells of rows (1, x~, entry, exit)/R.
 
-        A spell counts from the end of the spells before it, so that time is never counted twice.  A zero row, which
-        could not be encoded, has no time.
+        A spell counts from the end of the spells before it, so that time is never counted twice.  Of spells that end
+        together one has the time, and the event if any of them has it.  A zero row, which could not be encoded, has
+        no time.
         """
         first = block.rows[:, 0]
         present = first != 0
@@ -110,7 +111,7 @@ class Spells:
             block = replace(
                 block,
                 rows=block.rows[order],
-                labels=block.labels[order],
+                labels=_joined_events((block.labels * present)[order], end, person),
                 shares=_taken(block.shares, order),
                 weights=_taken(block.weights, order),
             )
@@ -159,6 +160,18 @@ class Spells:
             fixed=False,
             among=block.among * intervals.number,
         )
+
+
+def _joined_events(events: Array, end: Array, person: Indices) -> Array:
+    """Return for each spell the largest event of the spells of its person that end with it."""
+    order = np.lexsort((end, person))
+    other = (np.diff(end[order]) != 0) | (np.diff(person[order]) != 0)
+    first = np.flatnonzero(np.append(True, other))
+    joined = np.empty_like(events)
+    joined[order] = np.repeat(
+        np.maximum.reduceat(events[order], first), np.diff(np.append(first, len(order)))
+    )
+    return joined
 
 
 def _taken(values: Array | float, order: Indices) -> Array | float:

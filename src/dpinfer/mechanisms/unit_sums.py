@@ -82,7 +82,8 @@ class UnitRows:
             long = group.shape[1] > group.shape[2]
             products = np.einsum("kid,kie->kde" if long else "kid,kjd->kij", group, group)
             found[units] = np.sqrt(np.einsum("kij,kij->k", products, products))
-        return found
+        # where a product overflows the weight is 0
+        return np.where(np.isfinite(found), found, np.inf)
 
     @cached_property
     def weights(self) -> Array:

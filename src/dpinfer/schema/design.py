@@ -462,7 +462,12 @@ class HazardDesign(Design):
             raise InputError(
                 f"{INTERVAL!r} names the intervals of time: derive the column under another name"
             )
+        _require_time_at_risk(response, follow_up)
         formula_columns = Design.of_terms(terms)
+        if formula_columns.names == (INTERCEPT,):
+            raise InputError(
+                "a hazard regression needs a covariate: name columns on the right of ~, or use dp.survival_curves"
+            )
         blocks = replace(terms, blocks=(*terms.blocks, follow_up.block))
         expanded = Design.of_terms(blocks, CountScale(), math.log(follow_up.longest))
         facts = {field.name: getattr(expanded, field.name) for field in fields(Design)}
@@ -491,6 +496,21 @@ class HazardDesign(Design):
         return found
 
 
+def _require_time_at_risk(response: SurvivalResponse, follow_up: FollowUp) -> None:
+    """Refuse follow-up in which public bounds leave no time to any person, or none to the last interval."""
+    end = response.end
+    if follow_up.horizon > end.high:
+        raise InputError(
+            f"the horizon {follow_up.horizon:g} is beyond {end.high:g}, the upper bound of {end.text!r} in the schema: "
+            "give a horizon up to it"
+        )
+    if response.entry is not None and response.entry.low >= follow_up.horizon:
+        raise InputError(
+            f"nobody enters before the horizon {follow_up.horizon:g}: {response.entry.text!r} begins at "
+            f"{response.entry.low:g} in the schema"
+        )
+
+
 def _require_panel(design: Design, kind: str) -> None:
     """Refuse effects of persons where they are not available."""
     if kind != "residual":
@@ -500,7 +520,7 @@ def _require_panel(design: Design, kind: str) -> None:
         )
     if not design.unit.many:
         raise InputError(
-            "effects of persons need ids: give the schema a [unit] with a column, the one that holds whose row it is"
+            "effects of persons need ids: give the schema a [unit] with a column of person ids"
         )
     if design.unit.weights:
         raise InputError(

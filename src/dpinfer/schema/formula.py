@@ -386,9 +386,8 @@ def _check(formula: str, tokens: list[_Token], names: Iterable[str]) -> None:
             "the formula cannot be read: write ~ between the outcome and the terms, not ="
         )
     if left and signs.count("~") == 1 and formula.rstrip().endswith("~"):
-        raise InputError(
-            f"nothing stands on the right of ~: name columns, or write '{left} ~ 1' for a mean alone"
-        )
+        alone = "" if left.startswith("Surv(") else f", or write '{left} ~ 1' for a mean alone"
+        raise InputError(f"nothing stands on the right of ~: name columns{alone}")
     for three in zip(tokens, tokens[1:], tokens[2:], strict=False):
         _check_arithmetic(*three)
 

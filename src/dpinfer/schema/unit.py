@@ -24,9 +24,7 @@ _UNIT_KEYS = ("name", "column", "rows", "units", "largest_table", "constant")
 _WEIGHT_KEYS = ("column", "most")
 _LARGEST_TABLE = f"a whole number of rows from {DEFAULT_MAX_RECORDS:,} to {MAX_RECORDS:,}"
 _ROWS = (
-    'rows must be "every" or "average": "every" lets every row count once, as in the usual regression with '
-    'cluster-robust standard errors (the default); "average" lets every unit count alike, whatever its number of rows '
-    "(the average person)"
+    'rows must be "every" (each row counts once, the default) or "average" (each unit counts alike)'
 )
 
 
