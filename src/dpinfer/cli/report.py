@@ -111,7 +111,7 @@ class Filed:
 
     @property
     def wanted(self) -> bool:
-        """Return whether any is."""
+        """Return whether any document is asked for."""
         return self.registry or self.disclosure
 
     def write(self, path: Path, out: Path | None, title: str | None, console: Screen) -> None:

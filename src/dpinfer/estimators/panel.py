@@ -94,7 +94,7 @@ class StartRegression(LinearRegression):
 
     @property
     def asked_formula(self) -> str | None:
-        """Return the formula with the columns of the study, and the effects of persons and of periods."""
+        """Return the formula with the columns of the study, and the fixed effects of persons and periods."""
         if self.formula is None:
             raise InputError(
                 f"{type(self).__name__} needs a formula and a schema: write 'y ~ 1', or 'y ~ x' with other columns"

@@ -208,12 +208,12 @@ class Covariates(Changed):
 
     @property
     def dim(self) -> int:
-        """Return the length of a row, two less than before."""
+        """Return the length of a row without entry and exit."""
         return self.source.dim - 2
 
     @property
     def change(self) -> Change:
-        """Return the change: all columns but the times, over the radius that these columns have."""
+        """Return the change to the covariates alone, scaled to the unit ball."""
         longer = math.sqrt(self.design.norm2 / self.design.records.norm2)
 
         def changed(block: Block) -> Block:
@@ -286,7 +286,7 @@ class HazardSteps(Stepped[HazardPlan]):
 
     @property
     def every(self) -> bool:
-        """Return False: a person is one record, but no numbers of rows are released."""
+        """Return False: the fit needs no histogram of rows per person."""
         return False
 
     @property

@@ -55,7 +55,7 @@ class Intervals:
 
     @property
     def widths(self) -> Array:
-        """Return the length of each."""
+        """Return the lengths of the intervals."""
         return np.diff(self.edges)
 
     def codes(self, times: Array) -> Indices:

@@ -20,7 +20,7 @@ from dpinfer.schema.follow_up import FollowUp
 
 
 def hazard_ratios(fit: Estimates, level: float) -> Rows:
-    """Return exp of each coefficient of a covariate and of the ends of its interval."""
+    """Return the hazard ratio of each covariate with its interval."""
     _follow_up(fit)
     intervals = fit.names[len(fit.names) - fit.intervals :]
     return [row for row in ratios(fit, "hazard_ratio", level) if row["name"] not in intervals]

@@ -650,7 +650,7 @@ class SurvivalCurves:
         return facts
 
     def caveats(self) -> tuple[str, ...]:
-        """Return what the guarantee and the intervals do not cover.
+        """Return the limits of the guarantee and of the intervals.
 
         Returns
         -------
@@ -675,7 +675,7 @@ class SurvivalCurves:
         return said
 
     def headline(self) -> str:
-        """Return what the curves are of, in one sentence.
+        """Return a title in one sentence: event, time, groups and number of records.
 
         Returns
         -------

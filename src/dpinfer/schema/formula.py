@@ -190,7 +190,7 @@ def _require_varying(terms: ModelTerms, schema: Schema) -> None:
 
 
 def _bar(formula: str) -> int | None:
-    """Return where the first | outside of brackets and quotes is, behind ~; None where there is none."""
+    """Return the position of the first | outside of brackets and quotes is, behind ~; None where there is none."""
     if "|" not in formula:
         return None
     depth = 0
