@@ -37,7 +37,7 @@ _SIGNS = {"error": "bold red", "note": "bold"}  # how a remark begins
 _NAMES = NAMES | FileNames({"NoPrivacy": NoPrivacy})
 
 UNCHECKED = "not checked: dpinfer schema check SCHEMA --data TABLE --peek counts those that do not match the schema"
-"""What a dry run knows about values."""
+"""The value of a check that a dry run did not make, and how to make it."""
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors and nothing else.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print all statements, and what each step costs.")

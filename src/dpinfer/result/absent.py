@@ -34,7 +34,7 @@ _ADVICE = {
     "a result holds no data: there is nothing to remove": "remove_data",
 }
 INSTEAD = {name: advice for advice, names in _ADVICE.items() for name in names.split()}
-"""What to use for each name."""
+"""The advice for each name."""
 
 
 def no_attribute(owner: object, name: str) -> AttributeError:

@@ -48,7 +48,7 @@ PARTS = (
     "A larger budget shortens the thin bar, and the bias bound where it lets more values count as they "
     "are. Only more records shorten the thick bar."
 )
-"""What a larger budget can change, and what it cannot."""
+"""The note on the parts of an interval that a larger budget can shorten."""
 SCALES = "Each panel has a scale of its own: compare lengths within a panel only."
 NO_DIFFERENCE = "The difference between two models has no interval here."
 NO_INTERCEPTS = "Intercepts are not drawn: each stands at the centre of its own fit."

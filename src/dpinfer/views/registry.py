@@ -29,7 +29,7 @@ QUESTIONS = {
     "exploration": "what was looked at without noise before, and whether its privacy loss was counted",
     "justification": "who chose unit, bounds and budget, and why",
 }
-"""What a release cannot know: the keys of answers, and what each asks."""
+"""The keys of answers, with the question that each answers; a release knows none of them."""
 _VARIANTS = {PureDP: "Pure DP", ZCDP: "Zero-concentrated DP", ApproxDP: "Approximate DP"}
 _LONG = 60  # characters of a text that gets lines of its own
 

@@ -52,7 +52,7 @@ __all__ = [
 
 _LEVEL = 0.95  # of intervals, where nobody says another
 Saved = FitResult | Description | SurvivalCurves
-"""What a report is about."""
+"""The saved results that a report can show."""
 
 _STEPS = {
     "scales": "where the values of the columns lie",
