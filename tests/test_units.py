@@ -423,7 +423,7 @@ def test_arrays_say_the_same_as_a_table():
     assert arrays.result_.privacy.unit == ledger.entries()[0].unit == "one unit"
     with pytest.raises(dp.InputError, match="rows= is for units="):
         dp.LogisticRegression(bounds=(0, 10), rows="average", budget=ZCDP).fit(X, y)
-    with pytest.raises(dp.InputError, match='"every" .* or "average" '):
+    with pytest.raises(dp.InputError, match=r'"every" .* or "average" '):
         dp.LogisticRegression(bounds=(0, 10), rows=3, budget=ZCDP).fit(X, y, units=SMALL["person"])
     with pytest.raises(dp.InputError, match="declared in the schema"):
         dp.LogisticRegression("y ~ a", schema=schema(), rows="every", budget=ZCDP).fit(SMALL)
